@@ -9,7 +9,7 @@ import torch
 
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
-from luxel.render.mesh.scene_surface import scene_surface
+from luxel.render.scene_surface import scene_surface
 from luxel.render.primitives import PRIMITIVES, Parameters
 from luxel.render.train.resume import read_config
 from luxel.scenes import save_mesh
@@ -25,7 +25,7 @@ SPACINGS = {"cuda": 512, "cpu": 256}  # along what the cameras see of a scene
 
 def write_field(out: Path, field: Application, resolution: int | None, level: float | None) -> str:
     """Writes the surface of a neural field; returns what was written, in words."""
-    mesh = save_field_mesh(out, field, CELLS_OF_FIELD if resolution is None else resolution, level)
+    mesh = save_field_mesh(out, field, resolution or CELLS_OF_FIELD, level)
     return f"{len(mesh.faces):,} triangles"
 
 
@@ -59,13 +59,13 @@ def write_surface(
             f"{run}: a mesh of {scene.noun} needs the cameras that they were trained from.",
             "Give the folder of a run that was trained on a capture.",
         )
-    resolution = SPACINGS[device.type] if resolution is None else resolution
+    cells = resolution or SPACINGS[device.type]
     render = {"antialiased": read_config(run)[0].antialiased} if scene.antialiases else {}
     with opening("opening the capture") as on_progress:
         capture = load_origin(run).open(on_progress)
         cameras = [view.camera for view in (*capture.train, *capture.test)]
         surface = scene_surface(
-            scene.to(device), cameras, resolution, on_progress=on_progress, say=print, **render
+            scene.to(device), cameras, cells, on_progress=on_progress, say=print, **render
         )
     mesh, colours = surface
     rgb = (colours.clamp(0, 1) * 255).round().to(torch.uint8)
