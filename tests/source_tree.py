@@ -46,6 +46,7 @@ RANKS = (
         "depth",
         "pose_refinement",
         "evaluate",
+        "scene_surface",
         "replay",
         "backends",
     ),

@@ -9,8 +9,8 @@ import torch
 
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
-from luxel.render.scene_surface import scene_surface
 from luxel.render.primitives import PRIMITIVES, Parameters
+from luxel.render.scene_surface import scene_surface
 from luxel.render.train.resume import read_config
 from luxel.scenes import save_mesh
 from luxel.scenes.files.field_mesh import save_field_mesh

@@ -10,9 +10,9 @@ import torch
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.mesh.depth_fusion import FusedSurface
-from luxel.render.scene_surface import scene_surface, without_small_parts
 from luxel.render.mesh.triangles import TriangleMesh, components
 from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.scene_surface import scene_surface, without_small_parts
 
 
 def shell(count: int, radius: float) -> Gaussians:
