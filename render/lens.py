@@ -29,6 +29,8 @@ NUMBERS = 8  # of a row, see cuda/abi/raster.h
 RADIAL, FISHEYE = 0.0, 1.0  # models
 MODEL, K1, K2, K3, K4, P1, P2, LIMIT = range(NUMBERS)
 MARGIN = 0.999  # share of the angle at which a lens would fold its image that is used
+NO_LENS = "{noun} cannot use cameras with a fisheye or a distorted lens."
+NO_LENS_REMEDY = "Open the capture with undistorted images (--lens undistort), or train Gaussians."
 FARTHEST = 1000.0  # limit of r of radial lenses that never fold
 
 
@@ -138,7 +140,7 @@ def _table(lens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return radial_distances(lens, theta), theta
 
 
-def project_points(camera: Camera, points: Tensor) -> tuple[Tensor, Tensor]:
+def project_points(camera: Camera, points: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Where a single camera images points, as one ray each; the rasterizer's kernels have the same formulas.
 
     Args:
@@ -146,7 +148,7 @@ def project_points(camera: Camera, points: Tensor) -> tuple[Tensor, Tensor]:
         points: world coordinates, [P, 3].
 
     Returns:
-        Pixels [P, 2], and whether each point is between near and far plane and within the limit of a fisheye, bool [P].
+        Pixels [P, 2], depths [P] (z, of a fisheye the distance), and whether each point is between near and far plane and within the limit of a fisheye, bool [P].
         Positions of other points have no meaning.
     """
     matrix = camera.world_to_cam.to(points)
@@ -157,7 +159,7 @@ def project_points(camera: Camera, points: Tensor) -> tuple[Tensor, Tensor]:
         inside, u, v = z > 0, x / z, y / z
     else:
         lens = camera.lens.to(points)
-        if float(lens[MODEL]) == FISHEYE:
+        if float(camera.lens[MODEL]) == FISHEYE:
             depth = torch.stack([x, y, z], -1).norm(dim=-1)
             theta = torch.atan2(torch.hypot(x, y), z)
             inside = theta < lens[LIMIT]
@@ -165,7 +167,7 @@ def project_points(camera: Camera, points: Tensor) -> tuple[Tensor, Tensor]:
             inside = z > 0
         u, v = image_through(lens, x, y, z)
     seen = inside & (depth > camera.near) & (depth < camera.far)
-    return torch.stack([fx * u + cx, fy * v + cy], -1), seen
+    return torch.stack([fx * u + cx, fy * v + cy], -1), depth, seen
 
 
 def image_through(
@@ -215,7 +217,4 @@ def require_pinhole(camera: Camera, what: str) -> None:
         LuxelError: the camera has a lens.
     """
     if camera.lens is not None:
-        raise LuxelError(
-            f"{what} cannot use cameras with a fisheye or a distorted lens.",
-            "Open the capture with undistorted images (--lens undistort).",
-        )
+        raise LuxelError(NO_LENS.format(noun=what), NO_LENS_REMEDY)

@@ -21,7 +21,7 @@ class Origin:
 
     Args:
         path: absolute path of the capture.
-        holdout_every, max_size, masks, max_megapixels, frames, cut_object, poses, panorama: as in luxel.scenes.open.
+        holdout_every, max_size, masks, max_megapixels, frames, cut_object, poses, panorama, lens: as in luxel.scenes.open.
     """
 
     path: str
@@ -33,6 +33,7 @@ class Origin:
     cut_object: bool = False
     poses: str = "keep"
     panorama: PanoramaOptions = field(default_factory=PanoramaOptions)
+    lens: str = "undistort"
 
     @staticmethod
     def of(options: Any, path: str, holdout_every: int) -> Origin:
@@ -47,6 +48,7 @@ class Origin:
             options.object,
             options.poses,
             options.panorama,
+            getattr(options, "lens", "undistort"),
         )
 
     def open(self, on_progress: Callable[[str, float], None] | None = None) -> Capture:
@@ -65,6 +67,7 @@ class Origin:
             cut_object=self.cut_object,
             poses=self.poses,
             panorama=self.panorama,
+            lens=self.lens,
             on_progress=on_progress,
         )
 

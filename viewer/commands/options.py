@@ -21,6 +21,7 @@ DeviceName = Literal["auto", "cpu", "cuda"]
 POSITIONAL = typing.get_args(tyro.conf.Positional[int])[1]  # how tyro marks an argument without a name
 MaskUse = Literal["auto", "cutout", "ignore", "none"]
 PoseUse = Literal["keep", "refine"]
+LensUse = Literal["undistort", "keep"]
 
 
 @dataclass

@@ -17,7 +17,7 @@ from luxel.render.train import TrainConfig
 from luxel.render.train.resume import read_config
 from luxel.scenes.captures.panoramas.layout import PanoramaOptions
 from luxel.scenes.captures.video import video_file
-from luxel.viewer.commands.options import DeviceName, MaskUse, PoseUse, Serve, optional, pick_device
+from luxel.viewer.commands.options import DeviceName, LensUse, MaskUse, PoseUse, Serve, optional, pick_device
 from luxel.viewer.origin import Origin, load_origin
 from luxel.viewer.progress import describe, opening
 from luxel.viewer.runs import discard_unstarted, load_any_scene, new_run_folder, run_folder
@@ -94,6 +94,9 @@ class Train(Options):
     poses: PoseUse = "keep"
     """Of captures that have poses. keep: as they are; refine: by bundle adjustment over matched features, kept in their
     coordinates."""
+    lens: LensUse = "undistort"
+    """Of photographs with a fisheye or a distorted lens. undistort: they become pinhole images, cropped to 120 degrees;
+    keep: they are trained as they are, with all that they show."""
     check_capture: bool = True
     """Look for what is wrong with some of the photographs while training starts, as `luxel inspect` does with all."""
     panorama: PanoramaOptions = field(default_factory=PanoramaOptions)
