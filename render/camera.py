@@ -114,8 +114,9 @@ class Camera:
 
     @staticmethod
     def stack(cameras: Sequence[Camera]) -> Camera:
-        """A batch from single cameras of one size; near and far are taken from the first. Where some have a lens, others
-        get that of a pinhole.
+        """A batch from single cameras of one size; near and far are taken from the first.
+
+        Where some have a lens, others get that of a pinhole.
 
         Raises:
             ValueError: no cameras, or different image sizes.

@@ -1,13 +1,14 @@
-"""Lenses that bend rays: fisheye, or radial and tangential distortion, as rows of numbers that cameras and kernels take.
+"""Lenses that bend rays, fisheye or radial and tangential distortion, as rows of numbers for cameras and kernels.
 
-A row is [8]: model (`FISHEYE` or `RADIAL`), k1, k2, k3, k4, p1, p2, limit. A direction at the angle theta to the axis is imaged
-at the distance f d from the principal point, with
+A row is [8]: model (`FISHEYE` or `RADIAL`), k1, k2, k3, k4, p1, p2, limit. A direction at the angle theta to the axis
+is imaged at the distance f d from the principal point, with
 
 * fisheye (equidistant, OpenCV's): d = theta (1 + k1 theta^2 + k2 theta^4 + k3 theta^6 + k4 theta^8);
-* radial (Brown 1971, OpenCV's without k4 to k6): d = r (1 + k1 r^2 + k2 r^4 + k3 r^6) for r = tan(theta), and tangential p1, p2.
+* radial (Brown 1971, OpenCV's without k4 to k6): d = r (1 + k1 r^2 + k2 r^4 + k3 r^6) for r = tan(theta), and
+  tangential p1, p2.
 
-The limit is the largest theta, of radial lenses the largest r, up to which the formula holds; d increases up to it, and beyond
-in proportion to theta or r. Primitives beyond the limit of a fisheye are not drawn.
+The limit is the largest theta, of radial lenses the largest r, up to which the formula holds; d increases up to it, and
+beyond in proportion to theta or r. Primitives whose centre is beyond the limit are not drawn.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 NUMBERS = 8  # of a row, see cuda/abi/raster.h
 RADIAL, FISHEYE = 0.0, 1.0  # models
 MODEL, K1, K2, K3, K4, P1, P2, LIMIT = range(NUMBERS)
+BEYOND = 1.15  # limit of a lens as a share of the angle or tangent at the farthest point of its image
 MARGIN = 0.999  # share of the angle at which a lens would fold its image that is used
 NO_LENS = "{noun} cannot use cameras with a fisheye or a distorted lens."
 NO_LENS_REMEDY = "Open the capture with undistorted images (--lens undistort), or train Gaussians."
@@ -69,17 +71,19 @@ def radial_lens(k: Sequence[float] = (), p: Sequence[float] = (0.0, 0.0), limit:
     return torch.tensor([RADIAL, *k, 0.0, *p, min(limit, _monotonic_up_to(k, FARTHEST))])
 
 
-def limit_of_image(k: Sequence[float], distance: float) -> float:
-    """The largest r for which radial coefficients are meant that were fitted to an image: a fifth beyond its farthest corner.
+def limit_of_image(lens: Tensor, distance: float) -> float:
+    """The limit of a lens that was calibrated with an image: the theta or r of its farthest point, and 15 % more.
+
+    What is further beside or behind the camera is spread over the image by its sigma points: towards the antipode of a
+    fisheye along a circle, beside a radial lens by its small z.
 
     Args:
-        k: k1 to k3.
-        distance: d of the corner, its distance from the principal point in focal lengths.
+        lens: a row, [8].
+        distance: d of the point, its distance from the principal point in focal lengths.
     """
-    farthest = _monotonic_up_to(k, FARTHEST)
-    r = np.linspace(0, min(farthest, 5 * distance + 1), 4096)
-    row = radial_lens(k).double().numpy()
-    return min(farthest, 1.2 * float(np.interp(distance, radial_distances(row, r), r)))
+    row = lens.double().numpy()
+    x = np.linspace(0, min(row[LIMIT], 5 * distance + 1), 4096)
+    return float(min(row[LIMIT], BEYOND * np.interp(distance, radial_distances(row, x), x)))
 
 
 def _monotonic_up_to(k: Sequence[float], farthest: float) -> float:
@@ -148,8 +152,8 @@ def project_points(camera: Camera, points: Tensor) -> tuple[Tensor, Tensor, Tens
         points: world coordinates, [P, 3].
 
     Returns:
-        Pixels [P, 2], depths [P] (z, of a fisheye the distance), and whether each point is between near and far plane and within the limit of a fisheye, bool [P].
-        Positions of other points have no meaning.
+        Pixels [P, 2], depths [P] (z, of a fisheye the distance), and whether each point is between near and far plane
+        and within the limit of the lens, bool [P]. Positions of other points have no meaning.
     """
     matrix = camera.world_to_cam.to(points)
     x, y, z = (points @ matrix[:3, :3].mT + matrix[:3, 3]).unbind(-1)
@@ -164,7 +168,7 @@ def project_points(camera: Camera, points: Tensor) -> tuple[Tensor, Tensor, Tens
             theta = torch.atan2(torch.hypot(x, y), z)
             inside = theta < lens[LIMIT]
         else:
-            inside = z > 0
+            inside = (z > 0) & (torch.hypot(x, y) < lens[LIMIT] * z)
         u, v = image_through(lens, x, y, z)
     seen = inside & (depth > camera.near) & (depth < camera.far)
     return torch.stack([fx * u + cx, fy * v + cy], -1), depth, seen

@@ -111,14 +111,15 @@ template <typename T> LUXEL_HD Vec3<T> depth_of_vjp(const LensCamera<T>& cam, Ve
   return (g_depth * inverse_root(dot(point, point))) * point;
 }
 
-// Whether a point in camera axes is between near and far plane and within the limit of a fisheye; false for NaN.
+// Whether a point in camera axes is between near and far plane and within the limit of the lens; false for NaN.
 template <typename T> LUXEL_HD bool in_range(const Pinhole<T>& cam, Vec3<T> point) {
   return point.z > cam.near_plane && point.z < cam.far_plane;
 }
 template <typename T> LUXEL_HD bool in_range(const LensCamera<T>& cam, Vec3<T> point) {
   const T depth = depth_of(cam, point);
   if (!(depth > cam.near_plane && depth < cam.far_plane)) return false;
-  return !cam.fisheye || point.z > depth * cam.cosine_limit;
+  if (cam.fisheye) return point.z > depth * cam.cosine_limit;
+  return point.x * point.x + point.y * point.y < square(cam.limit * point.z);
 }
 
 }  // namespace luxel

@@ -63,7 +63,9 @@ def require_lenses(config: TrainConfig, views: Sequence[View]) -> None:
         return
     drawn = PRIMITIVES[config.primitive].parameters.noun
     for view in views:
-        require_pinhole(view.camera, drawn.capitalize() if config.backend == "luxel" else f"The {config.backend} backend")
+        require_pinhole(
+            view.camera, drawn.capitalize() if config.backend == "luxel" else f"The {config.backend} backend"
+        )
 
 
 def _continued(scene: Parameters, config: TrainConfig, device: torch.device) -> Parameters:

@@ -24,8 +24,13 @@ INWARD = 0.99  # share of the image circle that counts: its edge is not sharp
 SMALLEST = 0.3  # share of the distance to the farthest corner that an image circle has at least
 
 
-def lens_row(lens: Lens, where: str) -> Tensor:
+def lens_row(lens: Lens, where: str, circle: float | None = None) -> Tensor:
     """The lens as cameras and kernels take it, see `luxel.render.lens`; float32 [8].
+
+    Args:
+        lens: of the photograph.
+        where: beginning of messages.
+        circle: radius of the image circle in focal lengths; None: it is not known, or there is none.
 
     Raises:
         CaptureError: the model cannot be kept; the message begins with ``where``.
@@ -35,20 +40,21 @@ def lens_row(lens: Lens, where: str) -> Tensor:
             f"{where}: images of the camera model {lens.model} cannot be trained without undistortion.",
             "Leave --lens keep out, or calibrate with OPENCV_FISHEYE or OPENCV.",
         )
+    corner = float(_distances(lens, lens.width, lens.height).max())
+    seen = corner if circle is None else min(circle, corner)
     if lens.fisheye:
-        return fisheye_lens(lens.distortion)
+        return fisheye_lens(lens.distortion, limit_of_image(fisheye_lens(lens.distortion), seen))
     k1, k2, p1, p2, k3, *more = (*lens.distortion, *(0.0,) * 8)[:8]
     if any(more):
         raise CaptureError(
             f"{where}: images with the coefficients k4 to k6 of FULL_OPENCV cannot be trained without undistortion.",
             "Leave --lens keep out, or calibrate with OPENCV.",
         )
-    corner = float(_distances(lens, lens.width, lens.height).max())
-    return radial_lens((k1, k2, k3), (p1, p2), limit_of_image((k1, k2, k3), corner))
+    return radial_lens((k1, k2, k3), (p1, p2), limit_of_image(radial_lens((k1, k2, k3)), seen))
 
 
-def kept_camera(lens: Lens, world_to_cam: np.ndarray, where: str) -> Camera:
-    """The camera of photographs that are not undistorted.
+def kept_camera(lens: Lens, world_to_cam: np.ndarray, where: str, circle: float | None = None) -> Camera:
+    """The camera of photographs that are not undistorted; arguments as of `lens_row`.
 
     Raises:
         CaptureError: as of `lens_row`.
@@ -58,7 +64,7 @@ def kept_camera(lens: Lens, world_to_cam: np.ndarray, where: str) -> Camera:
         torch.tensor([lens.fx, lens.fy, lens.cx, lens.cy], dtype=torch.float32),
         lens.width,
         lens.height,
-        lens=lens_row(lens, where) if lens.distorted else None,
+        lens=lens_row(lens, where, circle) if lens.distorted else None,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+
 from luxel.render.camera import Points, View
 from luxel.render.reading import is_lack_of_memory
 from luxel.scenes.captures.capture_format import Progress, ReadOptions, ignore_progress
@@ -360,7 +361,7 @@ def view_of(source: SourceImage, reader: ImageReader, name: str, max_size: int |
     """The view of an image with the camera of what the reader gives."""
     where = str(source.path)
     lens = target_lens(source.lens, max_size, where, keep=reader.lens_kept)
-    camera = kept_camera(lens, source.world_to_cam, where)
+    camera = kept_camera(lens, source.world_to_cam, where, reader.circle)
     return View(name, camera, reader, source.time, source.path)
 
 

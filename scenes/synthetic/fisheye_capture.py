@@ -28,7 +28,7 @@ OVERLAP = 1.03  # of the sides of the cube that is photographed, so that their e
 
 def fisheye_camera(camera: Camera, side: int) -> Camera:
     """A fisheye at the place of another camera and with its axis; the image circle fills a square of ``side`` pixels."""
-    lens = fisheye_lens(COEFFICIENTS)
+    lens = fisheye_lens(COEFFICIENTS, 1.15 * HALF_ANGLE)
     theta2 = HALF_ANGLE**2
     reach = HALF_ANGLE * (1 + sum(k * theta2 ** (i + 1) for i, k in enumerate(COEFFICIENTS)))
     focal, centre = 0.5 * side / reach, 0.5 * side
@@ -104,7 +104,10 @@ def _photograph(
             shown = view.rgb.numpy()
             x, y, z = np.moveaxis(rays[facing] @ turn.T, -1, 0)
             fx, fy, cx, cy = face.intrinsics.double().tolist()
-            across, down = (fx * x / z + cx - 0.5).astype(np.float32), (fy * y / z + cy - 0.5).astype(np.float32)
+            across, down = (
+                (fx * x / z + cx - 0.5).astype(np.float32),
+                (fy * y / z + cy - 0.5).astype(np.float32),
+            )
             out[facing] = cv2.remap(shown, across[:, None], down[:, None], cv2.INTER_LINEAR)[:, 0]
             clouds.append(_points(face, view.depth.numpy(), shown, points, random))
     mean = out.reshape(side, SAMPLES, side, SAMPLES, 3).mean((1, 3))

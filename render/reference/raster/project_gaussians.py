@@ -1,4 +1,4 @@
-"""World Gaussians to screen splats for one camera: EWA splatting (Zwicker et al. 2002), behind a lens by sigma points."""
+"""World Gaussians to screen splats for one camera: EWA (Zwicker et al. 2002), behind a lens by sigma points."""
 
 from __future__ import annotations
 
@@ -160,8 +160,7 @@ def _by_jacobian(in_camera: Tensor, root: Tensor, camera: Camera) -> tuple[Tenso
 
 
 def _by_sigma_points(in_camera: Tensor, root: Tensor, camera: Camera) -> tuple[Tensor, Tensor]:
-    """The same behind a lens: of the images of 2 K points of equal weight (Wu et al. 2025, "3DGUT", eq. 6 to 11, without
-    a weight of the centre)."""
+    """The same behind a lens: those of the images of 2 K sigma points (Wu et al. 2025, "3DGUT"), which weigh alike."""
     assert camera.lens is not None
     fx, fy, cx, cy = camera.intrinsics.to(in_camera).unbind()
     offsets = root.shape[-1] ** 0.5 * root.mT
@@ -175,13 +174,13 @@ def _by_sigma_points(in_camera: Tensor, root: Tensor, camera: Camera) -> tuple[T
 
 
 def depth_behind_lens(in_camera: Tensor, camera: Camera) -> tuple[Tensor, Tensor]:
-    """The depth of points, which of a fisheye is their distance, and whether they are within its limit, [N] each."""
+    """Depths of points (distances of a fisheye), and whether they are within the limit of the lens, [N] each."""
     assert camera.lens is not None
     lens, z = camera.lens.to(in_camera), in_camera[:, 2]
     if float(lens[MODEL]) == FISHEYE:
         distance = in_camera.norm(dim=-1)
         return distance, z > distance * lens[LIMIT].cos()
-    return z, z > 0
+    return z, (z > 0) & (in_camera[:, :2].square().sum(-1) < (lens[LIMIT] * z) ** 2)
 
 
 def quat_to_matrix(quats: Tensor) -> Tensor:

@@ -6,18 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from moving import Moving, brisk
 from test_step import STRATEGIES, assert_same_step, general, in_the_middle
 
-from luxel.render.camera import Pixels
 from luxel.render.errors import LuxelError
 from luxel.render.lens import fisheye_lens, radial_lens
-from luxel.render.primitives.training import Init
 from luxel.render.rasterize import rasterize
-from luxel.render.train import TrainConfig, Trainer
+from luxel.render.train import Trainer
 from luxel.render.train.config import Checkpoints
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.resume import read_config

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera
-from luxel.render.lens import project_points
 from luxel.render.errors import LuxelError
+from luxel.render.lens import project_points
 from luxel.viewer.web.inspection.legend import Caption, Legend, false_colour, spread
 
 TOLERANCE = 0.02  # relative depth by which a point may lie behind what a view sees and still be seen
