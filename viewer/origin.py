@@ -21,7 +21,8 @@ class Origin:
 
     Args:
         path: absolute path of the capture.
-        holdout_every, max_size, masks, max_megapixels, frames, cut_object, poses, panorama, lens: as in luxel.scenes.open.
+        holdout_every, max_size, masks, max_megapixels, frames, cut_object, poses, panorama, lens: as in
+            luxel.scenes.open.
     """
 
     path: str

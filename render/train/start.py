@@ -61,11 +61,10 @@ def require_lenses(config: TrainConfig, views: Sequence[View]) -> None:
     projection = PRIMITIVES[config.primitive].projection
     if config.backend == "luxel" and (projection is None or projection.lenses):
         return
-    drawn = PRIMITIVES[config.primitive].parameters.noun
+    noun = PRIMITIVES[config.primitive].parameters.noun.capitalize()
+    what = noun if config.backend == "luxel" else f"The {config.backend} backend"
     for view in views:
-        require_pinhole(
-            view.camera, drawn.capitalize() if config.backend == "luxel" else f"The {config.backend} backend"
-        )
+        require_pinhole(view.camera, what)
 
 
 def _continued(scene: Parameters, config: TrainConfig, device: torch.device) -> Parameters:

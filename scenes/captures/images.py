@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import cv2
@@ -15,7 +15,7 @@ from PIL import Image, ImageOps
 from luxel.render.camera import Pixels
 from luxel.render.reading import available_memory as free_memory
 from luxel.scenes.captures.exposure_data import Exposure, exposure_of
-from luxel.scenes.captures.kept_lenses import counted_pixels
+from luxel.scenes.captures.kept_lenses import counted_pixels, image_circle, sampled
 from luxel.scenes.captures.lens import Lens, pinhole_of, undistortion_maps
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.image_decoding import has_end, opened_header, opened_image
@@ -238,6 +238,25 @@ class ImageReader:
         return np.where(resize(known * np.uint8(255), self.width, self.height) == 255, 255, 0).astype(
             np.uint8
         )
+
+
+def set_image_circles(readers: Sequence[ImageReader]) -> None:
+    """Finds the image circles of the fisheyes that are kept."""
+    by_lens: dict[Lens, list[ImageReader]] = {}
+    for reader in readers:
+        if reader.lens_kept and reader.lens.fisheye:
+            by_lens.setdefault(reader.lens, []).append(reader)
+    for lens, same in by_lens.items():
+        oriented = {reader.path: reader.oriented for reader in same}
+        paths = sampled(list(oriented))
+        circle = image_circle(lens, [decode(path, oriented=oriented[path])[..., :3] for path in paths])
+        for reader in same:
+            reader.circle = circle
+
+
+def undistorted_reader(reader: ImageReader) -> ImageReader:
+    """A reader of the undistorted image, which does not keep it where it is not the same."""
+    return replace(reader, keep_lens=False, keep=False, kept=None) if reader.lens_kept else reader
 
 
 def target_size(lens: Lens, max_size: int | None) -> tuple[int, int]:

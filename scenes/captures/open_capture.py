@@ -19,14 +19,14 @@ from luxel.scenes.captures.geometry import estimate_centre, estimate_up, invert_
 from luxel.scenes.captures.images import (
     ImageReader,
     check_images,
-    decode,
     fits_in_memory,
     for_each,
+    set_image_circles,
     target_lens,
     target_size,
+    undistorted_reader,
 )
-from luxel.scenes.captures.kept_lenses import image_circle, kept_camera, lens_row, sampled
-from luxel.scenes.captures.lens import Lens
+from luxel.scenes.captures.kept_lenses import kept_camera, lens_row
 from luxel.scenes.captures.masks import are_cutouts, find_masks, have_transparency, mask_of
 from luxel.scenes.captures.panoramas.cutting import cut_panoramas
 from luxel.scenes.captures.panoramas.layout import PanoramaOptions
@@ -164,7 +164,7 @@ def open(
     readers = _readers(contents, use, max_size, progress, keep_lens=lens == "keep")
     if lens == "keep" and not any(source.lens.distorted for source in contents.images):
         contents.warnings.append("The photographs have no lens distortion, so lens='keep' has no effect.")
-    straight = {name: _undistorted(reader) for name, reader in readers.items()}
+    straight = {name: undistorted_reader(reader) for name, reader in readers.items()}
     if contents.pose_report:
         if poses == "refine":
             contents.warnings.append("The poses were estimated just now, so poses='refine' has no effect.")
@@ -313,7 +313,7 @@ def _readers(
             lens_row(reader.lens, str(reader.path))
         else:
             target_lens(reader.lens, max_size, str(reader.path))
-    _set_circles(ordered)
+    set_image_circles(ordered)
     if fits_in_memory(ordered) and _kept(ordered, progress):
         return readers
     for reader in ordered:
@@ -321,25 +321,6 @@ def _readers(
     stage = "checking photographs (they do not fit into memory)"
     check_images([reader.path for reader in ordered], lambda fraction: progress(stage, fraction))
     return readers
-
-
-def _set_circles(readers: Sequence[ImageReader]) -> None:
-    """Finds the image circles of the fisheyes that are kept."""
-    by_lens: dict[Lens, list[ImageReader]] = {}
-    for reader in readers:
-        if reader.lens_kept and reader.lens.fisheye:
-            by_lens.setdefault(reader.lens, []).append(reader)
-    for lens, same in by_lens.items():
-        oriented = {reader.path: reader.oriented for reader in same}
-        paths = sampled(list(oriented))
-        circle = image_circle(lens, [decode(path, oriented=oriented[path])[..., :3] for path in paths])
-        for reader in same:
-            reader.circle = circle
-
-
-def _undistorted(reader: ImageReader) -> ImageReader:
-    """A reader of the undistorted image, which does not keep it where it is not the same."""
-    return replace(reader, keep_lens=False, keep=False, kept=None) if reader.lens_kept else reader
 
 
 def _kept(readers: Sequence[ImageReader], progress: Progress) -> bool:

@@ -27,7 +27,7 @@ OVERLAP = 1.03  # of the sides of the cube that is photographed, so that their e
 
 
 def fisheye_camera(camera: Camera, side: int) -> Camera:
-    """A fisheye at the place of another camera and with its axis; the image circle fills a square of ``side`` pixels."""
+    """A fisheye in the pose of another camera; the image circle fills a square of ``side`` pixels."""
     lens = fisheye_lens(COEFFICIENTS, 1.15 * HALF_ANGLE)
     theta2 = HALF_ANGLE**2
     reach = HALF_ANGLE * (1 + sum(k * theta2 ** (i + 1) for i, k in enumerate(COEFFICIENTS)))
@@ -61,9 +61,9 @@ def write_fisheye_capture(
     folder, random = Path(out), np.random.default_rng([seed, 51])
     (folder / "images").mkdir(parents=True, exist_ok=True)
     frames, clouds = [], []
-    shots = POSE_CAPTURES["room"](views, side, side, seed)
-    scene = StaticScene(shots[0].solids, seed, torch.device("cpu"), shadow_radius=8.0, shadow_side=512)
-    cameras = [fisheye_camera(view.camera, side) for view in shots]
+    seen = POSE_CAPTURES["room"](views, side, side, seed)
+    scene = StaticScene(seen[0].solids, seed, torch.device("cpu"), shadow_radius=8.0, shadow_side=512)
+    cameras = [fisheye_camera(view.camera, side) for view in seen]
     for index, camera in enumerate(cameras):
         image, cloud = _photograph(scene, camera, math.ceil(points / views), random)
         clouds.append(cloud)

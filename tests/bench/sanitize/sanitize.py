@@ -1,7 +1,8 @@
 """A small run of every kernel, to be watched by compute-sanitizer; its results are compared with the CPU's.
 
 What it covers
-    Rasterizer forward and backward, of pinholes and through lenses: every channel count (colour, depth, normals, features), antialiasing,
+    Rasterizer forward and backward, of pinholes and through lenses: every channel count (colour, depth, normals,
+    features), antialiasing,
     absolute gradients and statistics, deterministic sums, camera and background gradients, batches of
     cameras, SH degrees 0-3, image sizes from 1x1 to several tiles, no Gaussians, one, all behind the camera,
     NaN and infinite parameters, one that fills the image, thousands on one tile. Lists of a million splats, and
@@ -248,7 +249,7 @@ def adam_case(device: torch.device, masked: bool) -> dict[str, Tensor]:
 
 
 def gather_case(device: torch.device, views: int, numbers: int) -> dict[str, Tensor]:
-    """Photographs with alphas and weights by a cursor near the end of its table; cameras of 4 numbers or with a lens."""
+    """Photographs with alphas and weights by a cursor near the end of its table, and cameras of 4 or 12 numbers."""
     generator = torch.Generator().manual_seed(1)
     images, alphas, weights = (
         torch.randint(0, 256, shape, generator=generator, dtype=torch.uint8).to(device)

@@ -31,7 +31,8 @@ def gaussians_around(
 ) -> Gaussians:
     """Gaussians in all directions from the origin, 1 to 4 units away, some of them large and thin.
 
-    With ``before`` only those well before that camera: in float32 beside a radial lens the gradients of huge splats lose digits.
+    With ``before`` only those well before that camera: beside a radial lens the gradients of huge splats lose digits
+    in float32.
     """
     generator = torch.Generator().manual_seed(seed)
 

@@ -11,7 +11,9 @@ import torch
 from gaussians4d_scenes import assert_agrees4d, random_gaussians4d
 from lens_scenes import LENSES, camera_with, gaussians_around
 
+from luxel.render.backends.gsplat import pinhole_matrices
 from luxel.render.camera import Camera
+from luxel.render.errors import LuxelError
 from luxel.render.lens import (
     FARTHEST,
     LIMIT,
@@ -22,9 +24,10 @@ from luxel.render.lens import (
     project_points,
     radial_lens,
 )
+from luxel.render.primitives.convexes import Convexes
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import DensifyStatistics, rasterize
-from luxel.render.reference.raster.project_gaussians import project_gaussians_reference
+from luxel.render.reference.raster.project_gaussians import project_gaussians_reference, quat_to_matrix
 
 D = torch.float64
 
@@ -75,8 +78,6 @@ def exact_moments(gaussians: Gaussians, camera: Camera) -> tuple[torch.Tensor, t
     x, w = np.polynomial.hermite_e.hermegauss(14)
     grid = torch.tensor(np.stack(np.meshgrid(x, x, x, indexing="ij"), -1).reshape(-1, 3))
     weights = torch.tensor(np.einsum("i,j,k->ijk", w, w, w).ravel() / w.sum() ** 3)
-    from luxel.render.reference.raster.project_gaussians import quat_to_matrix
-
     roots = quat_to_matrix(gaussians.quats) * gaussians.log_scales.exp()[:, None]
     points = gaussians.means[:, None] + grid @ roots.mT
     pixels = project_points(camera.to(D), points.reshape(-1, 3))[0].reshape(*points.shape[:2], 2)
@@ -103,8 +104,6 @@ def seen_gaussians(camera: Camera, size: float, count: int = 100, widest: float 
 
 def jacobian_covariances(gaussians: Gaussians, camera: Camera) -> torch.Tensor:
     """What EWA has behind this lens: the Jacobian of the projection at the centre on both sides of the covariance."""
-    from luxel.render.reference.raster.project_gaussians import quat_to_matrix
-
     roots = quat_to_matrix(gaussians.quats) * gaussians.log_scales.exp()[:, None]
     jacobians = [
         torch.autograd.functional.jacobian(lambda p: project_points(camera.to(D), p[None])[0][0], mean)
@@ -219,21 +218,12 @@ def test_a_lens_travels_with_its_camera():
     assert torch.equal(Camera.stack([camera, camera]).one(1).calibration, camera.calibration)
     with pytest.raises(ValueError, match="lens must be"):
         replace(camera, lens=torch.zeros(7))
-    with pytest.raises(ValueError, match="intrinsics must be"):
-        rasterize(gaussians_around(), replace(camera, lens=None), features=None).rgb
-        from luxel.render.primitives.convexes import Convexes
-
-        points = torch.rand(4, 5, 3)
-        rasterize(
-            Convexes(
-                points,
-                *(torch.zeros(4) for _ in range(3)),
-                torch.zeros(4, 3),
-                torch.zeros(4, 0, 3),
-                torch.zeros(4),
-            ),
-            camera,
-        )
+    points, zeros = torch.rand(4, 5, 3), torch.zeros(4)
+    convexes = Convexes(points, zeros, zeros, zeros, torch.zeros(4, 3), torch.zeros(4, 0, 3), zeros)
+    with pytest.raises(LuxelError, match="Convexes cannot use cameras with a fisheye"):
+        rasterize(convexes, camera)
+    with pytest.raises(LuxelError, match="The gsplat backend cannot use cameras with a fisheye"):
+        pinhole_matrices(camera)
 
 
 @pytest.mark.parametrize("absolute", [False, True])
