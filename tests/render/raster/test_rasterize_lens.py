@@ -192,6 +192,8 @@ def test_limits_are_where_a_lens_folds():
     assert float(fisheye_lens()[LIMIT]) == pytest.approx(math.pi)
     assert float(radial_lens()[LIMIT]) == FARTHEST
     assert float(radial_lens((-0.3,))[LIMIT]) == pytest.approx(math.sqrt(1 / 0.9), rel=2e-3)
+    with pytest.raises(ValueError, match="camera must have a fisheye lens"):
+        fisheye_rays(camera_with("radial"))
     for wrong in ((0.0,) * 5,):
         with pytest.raises(ValueError, match="k1 to k4"):
             fisheye_lens(wrong)
