@@ -15,7 +15,6 @@ template <typename T> struct LensCamera : Pinhole<T> {
   T k1, k2, k3, k4;  // fisheye: theta (1 + k1 theta^2 + .. + k4 theta^8); otherwise r (1 + k1 r^2 + k2 r^4 + k3 r^6)
   T p1, p2;          // tangential, not of a fisheye
   T limit;           // largest theta (radians), or r = tan(theta)
-  T cosine_limit;    // of theta; fisheye only
 };
 
 template <typename T> LUXEL_HD void load_lens(LensCamera<T>& cam, const T* lens) {
@@ -27,7 +26,6 @@ template <typename T> LUXEL_HD void load_lens(LensCamera<T>& cam, const T* lens)
   cam.p1 = lens[kLensP1];
   cam.p2 = lens[kLensP2];
   cam.limit = lens[kLensLimit];
-  cam.cosine_limit = cam.fisheye ? cosine_of(cam.limit) : T(0);
 }
 
 // The position of a point on the screen, px, and what its vjp needs.
@@ -118,8 +116,8 @@ template <typename T> LUXEL_HD bool in_range(const Pinhole<T>& cam, Vec3<T> poin
 template <typename T> LUXEL_HD bool in_range(const LensCamera<T>& cam, Vec3<T> point) {
   const T depth = depth_of(cam, point);
   if (!(depth > cam.near_plane && depth < cam.far_plane)) return false;
-  if (cam.fisheye) return point.z > depth * cam.cosine_limit;
-  return point.x * point.x + point.y * point.y < square(cam.limit * point.z);
+  const T square_radius = point.x * point.x + point.y * point.y;
+  return cam.fisheye ? angle_of(root(square_radius), point.z) < cam.limit : square_radius < square(cam.limit * point.z);
 }
 
 }  // namespace luxel
