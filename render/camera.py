@@ -18,16 +18,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from luxel.render.lens import NUMBERS as LENS_NUMBERS
+from luxel.render.lens import radial_lens
+
 
 @dataclass(frozen=True)
 class Camera:
-    """A pinhole camera, or a batch of C cameras of one image size.
+    """A camera, or a batch of C cameras of one image size.
 
     Args:
         world_to_cam: rigid transform of world points into OpenCV camera axes, [4, 4] or [C, 4, 4].
         intrinsics: fx, fy, cx, cy in pixels, [4] or [C, 4].
         width, height: image size in pixels.
-        near, far: distances along z (capture units) outside of which nothing is drawn.
+        near, far: distances along z (capture units) outside of which nothing is drawn; of a fisheye, distances from it.
+        lens: rows of `luxel.render.lens`, [8] or [C, 8]; None: a pinhole.
     """
 
     world_to_cam: Tensor
@@ -36,6 +40,7 @@ class Camera:
     height: int
     near: float = 0.01
     far: float = 1e10
+    lens: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.world_to_cam.shape[-2:] != (4, 4) or self.world_to_cam.dim() not in (2, 3):
@@ -44,6 +49,10 @@ class Camera:
             raise ValueError(
                 f"intrinsics must be {[*self.world_to_cam.shape[:-2], 4]} (fx, fy, cx, cy), "
                 f"got {list(self.intrinsics.shape)}"
+            )
+        if self.lens is not None and self.lens.shape != (*self.world_to_cam.shape[:-2], LENS_NUMBERS):
+            raise ValueError(
+                f"lens must be {[*self.world_to_cam.shape[:-2], LENS_NUMBERS]}, got {list(self.lens.shape)}"
             )
         if self.width < 1 or self.height < 1:
             raise ValueError(f"width and height must be at least 1, got {self.width}x{self.height}")
@@ -65,7 +74,34 @@ class Camera:
 
     def to(self, target: torch.device | torch.dtype | str) -> Camera:
         """The same camera on another device or in another float type."""
-        return replace(self, world_to_cam=self.world_to_cam.to(target), intrinsics=self.intrinsics.to(target))
+        return replace(
+            self,
+            world_to_cam=self.world_to_cam.to(target),
+            intrinsics=self.intrinsics.to(target),
+            lens=None if self.lens is None else self.lens.to(target),
+        )
+
+    @property
+    def calibration(self) -> Tensor:
+        """Intrinsics, followed by the lens where there is one: [4] or [12], or [C, 4] or [C, 12]."""
+        return self.intrinsics if self.lens is None else torch.cat([self.intrinsics, self.lens], -1)
+
+    @staticmethod
+    def from_calibration(
+        world_to_cam: Tensor, calibration: Tensor, width: int, height: int, near: float, far: float
+    ) -> Camera:
+        """The camera of a `calibration`."""
+        lens = calibration[..., 4:] if calibration.shape[-1] > 4 else None
+        return Camera(world_to_cam, calibration[..., :4], width, height, near, far, lens)
+
+    def one(self, index: int) -> Camera:
+        """A single camera of a batch."""
+        return replace(
+            self,
+            world_to_cam=self.world_to_cam[index],
+            intrinsics=self.intrinsics[index],
+            lens=None if self.lens is None else self.lens[index],
+        )
 
     def scaled(self, factor: float) -> Camera:
         """The camera of the same image resized by ``factor`` (rounded to whole pixels, at least 1)."""
@@ -80,6 +116,8 @@ class Camera:
     def stack(cameras: Sequence[Camera]) -> Camera:
         """A batch from single cameras of one size; near and far are taken from the first.
 
+        Where some have a lens, others get that of a pinhole.
+
         Raises:
             ValueError: no cameras, or different image sizes.
         """
@@ -88,10 +126,12 @@ class Camera:
         sizes = {(c.width, c.height) for c in cameras}
         if len(sizes) > 1:
             raise ValueError(f"cameras must have one image size, got {sorted(sizes)}")
+        calibration = calibrations(cameras)
         return replace(
             cameras[0],
             world_to_cam=torch.stack([c.world_to_cam for c in cameras]),
-            intrinsics=torch.stack([c.intrinsics for c in cameras]),
+            intrinsics=calibration[:, :4],
+            lens=calibration[:, 4:] if calibration.shape[1] > 4 else None,
         )
 
     @staticmethod
@@ -135,6 +175,18 @@ class Camera:
         )
 
 
+def calibrations(cameras: Sequence[Camera]) -> Tensor:
+    """`Camera.calibration` of single cameras, [C, 4], or [C, 12] where one has a lens: others get that of a pinhole."""
+    if all(camera.lens is None for camera in cameras):
+        return torch.stack([camera.intrinsics for camera in cameras])
+    straight = radial_lens()
+    rows = [
+        camera if camera.lens is not None else replace(camera, lens=straight.to(camera.intrinsics))
+        for camera in cameras
+    ]
+    return torch.stack([camera.calibration for camera in rows])
+
+
 def _inverse(rigid: Tensor) -> Tensor:
     """The inverse of rigid transforms, [..., 4, 4]."""
     rotation = rigid[..., :3, :3].mT
@@ -167,7 +219,7 @@ class View:
     Args:
         name: unique within its capture, shown to the user (usually the file name).
         camera: single camera on the CPU, of exactly the size of the pixels.
-        read: gives the undistorted pixels; may be slow (decodes a file) or cached.
+        read: gives the pixels, as the camera images them; may be slow (decodes a file) or cached.
         time: seconds, or [0, 1] where the capture says so; 0 for static scenes.
         path: the file behind it, where there is one.
         depth: gives what is known of the depth along z in capture units, float32 [H, W], 0 where it is not known; None:

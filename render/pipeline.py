@@ -63,7 +63,7 @@ def viewing(
     """
     single = not camera.batched
     world_to_cam = camera.world_to_cam[None] if single else camera.world_to_cam
-    intrinsics = camera.intrinsics[None] if single else camera.intrinsics
+    intrinsics = camera.calibration[None] if single else camera.calibration
     dtype, device = scene.opacity_logits.dtype, scene.opacity_logits.device
     return Viewing(
         world_to_cam=world_to_cam.to(device=device, dtype=dtype),

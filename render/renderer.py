@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera
+from luxel.render.lens import NUMBERS as LENS_NUMBERS
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.rasterize import Frame, rasterize
 from luxel.render.replay import Replay
@@ -102,18 +103,27 @@ class Renderer:
         """Copies camera and gradient to where the captured work reads them."""
         device = self.scene.device
         present = self._camera
-        shape = (camera.width, camera.height, camera.near, camera.far)
-        if present is None or shape != (present.width, present.height, present.near, present.far):
+        shape = (camera.width, camera.height, camera.near, camera.far, camera.lens is None)
+        if present is None or shape != (
+            present.width,
+            present.height,
+            present.near,
+            present.far,
+            present.lens is None,
+        ):
             present = replace(
                 camera,
                 world_to_cam=torch.empty(4, 4, device=device),
                 intrinsics=torch.empty(4, device=device),
+                lens=None if camera.lens is None else torch.empty(LENS_NUMBERS, device=device),
             )
             self._camera, self._held, self._g_rgb, self._room = present, None, None, None
             self._replay.forget()
         if self._held is None or not self._held.same(camera):
             present.world_to_cam.copy_(camera.world_to_cam, non_blocking=True)
             present.intrinsics.copy_(camera.intrinsics, non_blocking=True)
+            if present.lens is not None and camera.lens is not None:
+                present.lens.copy_(camera.lens, non_blocking=True)
             self._held = _View.of(camera)
         if g_rgb is not None:
             if self._g_rgb is None:
@@ -147,22 +157,24 @@ class Renderer:
 class _View(NamedTuple):
     """The tensors of a camera, and how often they have been written to in place."""
 
-    tensors: tuple[Tensor, Tensor]
-    versions: tuple[int, int]
+    tensors: tuple[Tensor, ...]
+    versions: tuple[int, ...]
 
     @staticmethod
     def of(camera: Camera) -> _View | None:
         """None where in-place writes are not counted: on the host, where numpy can write, and in inference mode."""
-        tensors = camera.world_to_cam, camera.intrinsics
+        held = camera.world_to_cam, camera.intrinsics, camera.lens
+        tensors = tuple(t for t in held if t is not None)
         if any(not t.is_cuda or t.is_inference() for t in tensors):
             return None
-        return _View(tensors, (tensors[0]._version, tensors[1]._version))
+        return _View(tensors, tuple(t._version for t in tensors))
 
     def same(self, camera: Camera) -> bool:
         """Whether the camera is made of these tensors, with the same contents."""
         other = _View.of(camera)
         return (
             other is not None
+            and len(self.tensors) == len(other.tensors)
             and all(a is b for a, b in zip(self.tensors, other.tensors, strict=True))
             and self.versions == other.versions
         )

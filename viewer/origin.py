@@ -22,8 +22,8 @@ class Origin:
 
     Args:
         path: absolute path of the capture.
-        holdout_every, max_size, masks, max_megapixels, frames, cut_object, poses, panorama, depth_values: as in
-            luxel.scenes.open.
+        holdout_every, max_size, masks, max_megapixels, frames, cut_object, poses, panorama, depth_values, lens: as
+            in luxel.scenes.open.
         depth_points: absolute path of a file of points that give depth; see luxel.scenes.supervise.
     """
 
@@ -38,6 +38,7 @@ class Origin:
     panorama: PanoramaOptions = field(default_factory=PanoramaOptions)
     depth_values: str = "z"
     depth_points: str | None = None
+    lens: str = "undistort"
 
     @staticmethod
     def of(options: Any, path: str, holdout_every: int) -> Origin:
@@ -54,6 +55,7 @@ class Origin:
             options.panorama,
             options.depth_values,
             _absolute(getattr(options, "depth_points", None)),
+            getattr(options, "lens", "undistort"),
         )
 
     def open(self, on_progress: Callable[[str, float], None] | None = None) -> Capture:
@@ -73,6 +75,7 @@ class Origin:
             poses=self.poses,
             panorama=self.panorama,
             depth_values=self.depth_values,
+            lens=self.lens,
             on_progress=on_progress,
         )
 

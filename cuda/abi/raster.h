@@ -16,6 +16,9 @@ enum { LUXEL_TILE = 16 }; /* px, side of a tile */
 enum { LUXEL_GAUSSIANS = 0, LUXEL_CONVEXES = 1 };
 /* R of each primitive. Every splat starts with x, y (px), opacity, depth. A convex has at most LUXEL_CORNERS corners. */
 enum { LUXEL_GAUSSIAN_ROW = 8, LUXEL_CONVEX_ROW = 28, LUXEL_CORNERS = 8 };
+/* Numbers of a lens: its model (0: radial and tangential, 1: fisheye), k1, k2, k3, k4, p1, p2, and the limit up to which it is
+ * monotonic (fisheye: the angle to the axis in radians, otherwise its tangent). See cuda/math/lens.h. */
+enum { LUXEL_LENS = 8 };
 /* On the GPU the list of a tile is divided into pieces of so many instances. */
 enum { LUXEL_GAUSSIAN_PIECE = 256, LUXEL_CONVEX_PIECE = 128 };
 
@@ -37,11 +40,13 @@ typedef struct luxel_project_gaussians_args {
   const void* sh_dc;          /* in  real [N,3] SH coefficients of degree 0, RGB */
   const void* sh_rest;        /* in  real [N,sh_stride,3], null if sh_stride is 0 */
   const void* world_to_cam;   /* in  real [C,4,4] row major */
-  const void* intrinsics;     /* in  real [C,4] fx fy cx cy (px) */
+  const void* intrinsics;     /* in  real [C,4] fx fy cx cy (px); with lens [C,4+LUXEL_LENS], each followed by its lens */
   int32_t count;              /* N */
   int32_t cameras;            /* C */
   int32_t sh_stride;          /* stored coefficients above degree 0: 0, 3, 8, 15 */
   int32_t sh_degree;          /* degree to evaluate, 0..3 */
+  int32_t lens;               /* 1: cameras with a lens. Mean and covariance of a splat are those of images of sigma points,
+                                 and the depth of a fisheye is the distance from the camera */
   int32_t width;              /* px */
   int32_t height;             /* px */
   int32_t antialiased;        /* 1: opacity compensation (Yu et al. 2024, "Mip-Splatting") */
@@ -109,12 +114,14 @@ typedef struct luxel_project_gaussians4d_args {
   const void* sh_dc;          /* in  real [N,3] */
   const void* sh_rest;        /* in  real [N,sh_stride,3], null if sh_stride is 0 */
   const void* world_to_cam;   /* in  real [C,4,4] row major */
-  const void* intrinsics;     /* in  real [C,4] fx fy cx cy (px) */
+  const void* intrinsics;     /* in  real [C,4] fx fy cx cy (px); with lens [C,4+LUXEL_LENS], each followed by its lens */
   const void* timestamps;     /* in  real [C] time of each camera, in the unit of times */
   int32_t count;              /* N */
   int32_t cameras;            /* C */
   int32_t sh_stride;          /* stored coefficients above degree 0: 0, 3, 8, 15 */
   int32_t sh_degree;          /* degree to evaluate, 0..3 */
+  int32_t lens;               /* 1: cameras with a lens. Mean and covariance of a splat are those of images of sigma points,
+                                 and the depth of a fisheye is the distance from the camera */
   int32_t width;              /* px */
   int32_t height;             /* px */
   int32_t antialiased;        /* 1: Mip-Splatting's opacity compensation */

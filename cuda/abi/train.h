@@ -79,7 +79,8 @@ typedef struct luxel_gather_view_args {
   const uint8_t* alphas;      /* in  [P,H,W] optional; absent: opaque */
   const uint8_t* weights;     /* in  [P,H,W] optional: weights of the loss */
   const float* poses;         /* in  [V,4,4] world_to_cam */
-  const float* intrinsics;    /* in  [V,4] fx fy cx cy (px) */
+  const float* intrinsics;    /* in  [V,4+lens] fx fy cx cy (px), then the lens (abi/raster.h) */
+  int32_t lens;               /* numbers of a lens: 0 or LUXEL_LENS */
   const int32_t* table;       /* in  [1+table_rows,24] */
   int32_t table_rows;
   int32_t views;              /* B */
@@ -89,7 +90,7 @@ typedef struct luxel_gather_view_args {
   float* alpha;               /* out [B,H,W] in [0,1], with alphas only */
   float* weight;              /* out [B,H,W] in [0,1], with weights only */
   float* world_to_cam;        /* out [B,4,4] */
-  float* camera;              /* out [B,4] intrinsics */
+  float* camera;              /* out [B,4+lens] intrinsics */
   int32_t* row;               /* out [B,24] rows of the table */
 } luxel_gather_view_args;
 LUXEL_API int luxel_gather_view(const luxel_gather_view_args* args);

@@ -78,8 +78,8 @@ template <typename T> LUXEL_HD Rows3<Quat<T>> part_from(Quat<T> m, Vec3<T> parts
 
 // The slice at `timestamp`, and its splat. False if the Gaussian is culled; the time is tested first. Every comparison is
 // phrased so that NaN fails it.
-template <typename T>
-LUXEL_HD bool project_gaussian4d(const Pinhole<T>& cam, const ProjectionOptions<T>& options, T timestamp, const T* mean, T time,
+template <typename T, typename Camera>
+LUXEL_HD bool project_gaussian4d(const Camera& cam, const ProjectionOptions<T>& options, T timestamp, const T* mean, T time,
                                  const T* log_scales, T log_scale_t, const T* rotor, T opacity_logit,
                                  Gaussian4dProjection<T>& p, Splat<T>& splat) {
   const RotorQuats<T> q = rotor_to_quats(rotor);
@@ -114,10 +114,17 @@ template <typename T> struct Gaussian4dGradient {
   T opacity_logit;
 };
 
+// The product of the gradient by P with m, with which it reaches v through P. It is 0 where the splat is a function of P P^T: the
+// rows of the gradient are then combinations of rows of P, which are perpendicular to m. Sigma points depend on P itself.
+template <typename T> LUXEL_HD Vec3<T> root_along(const Pinhole<T>&, const Rows3<Quat<T>>&, Quat<T>) { return {T(0), T(0), T(0)}; }
+template <typename T> LUXEL_HD Vec3<T> root_along(const LensCamera<T>&, const Rows3<Quat<T>>& g_root, Quat<T> span) {
+  return mul(g_root, span);
+}
+
 // Adds to `out` and `pose`. g_mean: gradient by the mean of the slice from elsewhere (colour). Returns the gradient by the
 // timestamp, the negative of that by the Gaussian's time.
-template <typename T>
-LUXEL_HD T project_gaussian4d_vjp(const Pinhole<T>& cam, const ProjectionOptions<T>& options, const Gaussian4dProjection<T>& p,
+template <typename T, typename Camera>
+LUXEL_HD T project_gaussian4d_vjp(const Camera& cam, const ProjectionOptions<T>& options, const Gaussian4dProjection<T>& p,
                                   const Splat<T>& splat, const Splat<T>& g, T g_depth, Vec3<T> g_mean,
                                   Gaussian4dGradient<T>& out, PoseGradient<T>& pose) {
   const EllipsoidGradient<T, Quat<T>> g_ellipsoid = project_ellipsoid_vjp(cam, options, p, splat, g, g_depth);
@@ -131,9 +138,8 @@ LUXEL_HD T project_gaussian4d_vjp(const Pinhole<T>& cam, const ProjectionOptions
   out.mean = out.mean + g_mean;
   out.time -= g_later;
 
-  // P_i = M_i - v_i m, v_i = M_i . m / c, c = m . m. The rows of the gradient by P are combinations of rows of P and therefore
-  // perpendicular to m: no gradient reaches v through P.
-  const Vec3<T> g_velocity = p.later * g_mean;
+  // P_i = M_i - v_i m, v_i = M_i . m / c, c = m . m.
+  const Vec3<T> g_velocity = p.later * g_mean - root_along(cam, g_root, p.span);
   const Vec3<T> g_product = p.inverse_variance * g_velocity;  // by M_i m
   const T g_variance = -p.inverse_variance * (dot(g_velocity, p.velocity) + g_exponent * p.exponent);
   out.space.r0 = out.space.r0 + g_root.r0 + g_product.x * p.span;

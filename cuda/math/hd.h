@@ -26,6 +26,9 @@ LUXEL_HD float floor_of(float x) { return floorf(x); }
 LUXEL_HD double floor_of(double x) { return floor(x); }
 LUXEL_HD float ceil_of(float x) { return ceilf(x); }
 LUXEL_HD double ceil_of(double x) { return ceil(x); }
+// The angle of (x, y) to the x axis.
+LUXEL_HD float angle_of(float y, float x) { return atan2f(y, x); }
+LUXEL_HD double angle_of(double y, double x) { return atan2(y, x); }
 LUXEL_HD float log_of(float x) { return logf(x); }
 LUXEL_HD double log_of(double x) { return log(x); }
 

@@ -24,6 +24,7 @@ from torch import Tensor
 from luxel.render.backends.gpu import require_gpu
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
+from luxel.render.lens import require_pinhole
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import DensifyStatistics, Frame
 
@@ -62,7 +63,12 @@ def activate(gaussians: Gaussians) -> Activated:
 
 
 def pinhole_matrices(camera: Camera) -> Tensor:
-    """Intrinsic matrices, [C, 3, 3], made on the camera's device without waiting for it."""
+    """Intrinsic matrices, [C, 3, 3], made on the camera's device without waiting for it.
+
+    Raises:
+        LuxelError: the camera has a lens.
+    """
+    require_pinhole(camera, "The gsplat backend")
     intrinsics = camera.intrinsics if camera.batched else camera.intrinsics[None]
     matrices = torch.diag_embed(torch.nn.functional.pad(intrinsics[:, :2], (0, 1), value=1.0))
     matrices[:, :2, 2] = intrinsics[:, 2:]

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from luxel.render.camera import Points, View
 from luxel.render.errors import LuxelError
+from luxel.render.lens import require_pinhole
 
 Box = tuple[float, float, float, float, float, float]
 
@@ -89,6 +90,8 @@ class DeviceImages(NamedTuple):
                 "Check the masks, or train without them (--masks none).",
             )
         cameras = [view.camera for view in views]
+        for camera in cameras:
+            require_pinhole(camera, "Radiance fields")
         return DeviceImages(
             pixels,
             torch.cat(parts).to(device) if counting < len(pixels) else None,

@@ -20,7 +20,7 @@ class Viewing(NamedTuple):
     """The cameras and options of a projection."""
 
     world_to_cam: Tensor  # [C, 4, 4]
-    intrinsics: Tensor  # [C, 4] fx, fy, cx, cy, px
+    intrinsics: Tensor  # [C, 4] fx, fy, cx, cy, px; with a lens [C, 12], see `Camera.calibration`
     times: Tensor | None  # [C], of primitives that move
     width: int
     height: int

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera, Pixels, View
+from luxel.render.camera import Camera, Pixels, View, calibrations
 from luxel.render.errors import LuxelError
 from luxel.render.ops.train.gather_view import PHOTO, ROW, TIME, gather_view
 from luxel.render.train.depth_targets import halved_depth, stored_depth
@@ -84,10 +84,8 @@ class Target(NamedTuple):
 
     def view(self, k: int) -> Target:
         """Target of view ``k`` of several."""
-        camera = self.camera
-        posed = replace(camera, world_to_cam=camera.world_to_cam[k], intrinsics=camera.intrinsics[k])
         rest = self.alpha, self.weight, self.time, self.depth
-        return Target(posed, self.rgb[k], *(None if t is None else t[k] for t in rest))
+        return Target(self.camera.one(k), self.rgb[k], *(None if t is None else t[k] for t in rest))
 
 
 class ImageStack(NamedTuple):
@@ -98,7 +96,7 @@ class ImageStack(NamedTuple):
 
     images: ByteImage  # [P, H, W, ...]
     poses: Tensor  # world_to_cam of every view, [V, 4, 4]
-    intrinsics: Tensor  # [V, 4]
+    intrinsics: Tensor  # [V, 4], or with lenses [V, 12], see `Camera.calibration`
     near: float
     far: float
     depth_unit: float = 1.0  # capture units of a value of the depth
@@ -118,7 +116,7 @@ class ImageStack(NamedTuple):
         rgb, alpha, weight, world_to_cam, intrinsics, row = gather_view(
             *self.images[:3], self.poses, self.intrinsics, table, views
         )
-        camera = Camera(world_to_cam, intrinsics, *self.size, self.near, self.far)
+        camera = Camera.from_calibration(world_to_cam, intrinsics, *self.size, self.near, self.far)
         depth = None
         if self.images.depth is not None:
             slots = row.view(-1, ROW)[:, PHOTO].view(torch.int32)
@@ -321,8 +319,8 @@ class Dataset:
     def _new_stack(self, images: ByteImage, format: ImageFormat, halvings: int) -> ImageStack:
         if halvings not in self._cameras:
             cameras = [halved_camera(view.camera, halvings) for view in self.views]
-            stacked = ([c.world_to_cam for c in cameras], [c.intrinsics for c in cameras])
-            poses, intrinsics = (torch.stack(part).float().to(self.device) for part in stacked)
+            poses = torch.stack([c.world_to_cam for c in cameras]).float().to(self.device)
+            intrinsics = calibrations(cameras).float().to(self.device)
             self._cameras[halvings] = poses, intrinsics
         return ImageStack(images, *self._cameras[halvings], format.near, format.far, self.depth_unit or 1.0)
 

@@ -9,6 +9,7 @@ import torch
 
 from luxel.render.camera import Points, View
 from luxel.render.errors import LuxelError
+from luxel.render.lens import require_pinhole
 from luxel.render.primitives import PRIMITIVES
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.primitives.spec import Start
@@ -49,6 +50,21 @@ def first_primitives(
     opacity = config.strategy.first_opacity if config.init.opacity is None else config.init.opacity
     start = Start(config.init, opacity, views, config.seed, device)
     return PRIMITIVES[config.primitive].initialise(Points(xyz[chosen], rgb[chosen]), start)
+
+
+def require_lenses(config: TrainConfig, views: Sequence[View]) -> None:
+    """Refuses views with a lens that the primitive or the rasterizer backend of a run cannot draw.
+
+    Raises:
+        LuxelError: naming it.
+    """
+    projection = PRIMITIVES[config.primitive].projection
+    if config.backend == "luxel" and (projection is None or projection.lenses):
+        return
+    noun = PRIMITIVES[config.primitive].parameters.noun.capitalize()
+    what = noun if config.backend == "luxel" else f"The {config.backend} backend"
+    for view in views:
+        require_pinhole(view.camera, what)
 
 
 def _continued(scene: Parameters, config: TrainConfig, device: torch.device) -> Parameters:

@@ -107,7 +107,7 @@ def fused_step(
         world_to_cam = poses.apply(world_to_cam, pose)
     view = Viewing(
         world_to_cam=world_to_cam,
-        intrinsics=target.camera.intrinsics,
+        intrinsics=target.camera.calibration,
         times=rows[:, TIME].contiguous() if scene.moves else None,
         width=width,
         height=height,

@@ -35,7 +35,7 @@ from luxel.render.train.memory_budget import MemoryBudget
 from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.reports import Reached, StepReport, TrainResult
 from luxel.render.train.resume import read_run, reconfigured
-from luxel.render.train.start import first_primitives, scene_extent
+from luxel.render.train.start import first_primitives, require_lenses, scene_extent
 from luxel.render.train.state import restore, state_of, write_config
 from luxel.render.train.step_queue import StepQueue
 from luxel.render.train.timeline import Timeline
@@ -99,6 +99,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
         for name in ("target_psnr", "target_frame_ms"):
             if getattr(config, name) is not None and not test_views:
                 raise LuxelError(f"{name} needs held-out views, but there are none.", "Hold some views out.")
+        require_lenses(config, [*train_views, *test_views])
         self.loop = TrainingLoop(torch.device(device), say)
         if self.device.type == "cpu":
             keep_freed_memory()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import cv2
@@ -15,6 +15,7 @@ from PIL import Image, ImageOps
 from luxel.render.camera import Pixels
 from luxel.render.reading import available_memory as free_memory
 from luxel.scenes.captures.exposure_data import Exposure, exposure_of
+from luxel.scenes.captures.kept_lenses import counted_pixels, image_circle, sampled
 from luxel.scenes.captures.lens import Lens, pinhole_of, undistortion_maps
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.image_decoding import has_end, opened_header, opened_image
@@ -141,6 +142,8 @@ class ImageReader:
         oriented: whether the EXIF orientation is applied.
         mask: reads the mask as uint8 [lens.height, lens.width], 255 = keep; None: there is no mask.
         use: how alpha and mask are used: "cutout" (coverage), "ignore" (weight 0 outside) or "none".
+        keep_lens: the image is not undistorted; pixels that show nothing have weight 0.
+        circle: radius of the image circle in focal lengths, with ``keep_lens``; None: not known.
         keep: whether the pixels stay in memory after the first call.
         kept: these pixels.
     """
@@ -152,11 +155,13 @@ class ImageReader:
     oriented: bool = False
     mask: Callable[[], np.ndarray] | None = None
     use: str = "none"
+    keep_lens: bool = False
+    circle: float | None = None
     keep: bool = True
     kept: Pixels | None = None
 
     def __call__(self) -> Pixels:
-        """The undistorted pixels.
+        """The pixels, undistorted unless ``keep_lens``.
 
         Raises:
             CaptureError: the file cannot be read, or has changed its size.
@@ -170,7 +175,7 @@ class ImageReader:
 
     def _read(self) -> Pixels:
         size = (self.lens.width, self.lens.height)
-        if self.lens.distorted or self.mask is not None or (self.width, self.height) == size:
+        if self.remapped or self.mask is not None or (self.width, self.height) == size:
             stored = decode(self.path, oriented=self.oriented)
             actual = (stored.shape[1], stored.shape[0])
         else:
@@ -184,10 +189,10 @@ class ImageReader:
             )
         rgb = np.ascontiguousarray(stored[..., :3])
         keep = None if self.use == "none" else self._coverage(stored)
-        known = undistortion_maps(self.lens)[2] if self.lens.distorted else None
+        known = self._known()
         if keep is not None and self.use == "cutout":
             colour, alpha = rgb, keep
-            if self.lens.distorted or rgb.shape[:2] != (self.height, self.width):
+            if self.remapped or rgb.shape[:2] != (self.height, self.width):
                 colour, alpha = _with_coverage(rgb, keep, self._move)
             return Pixels(colour, alpha, self._weight(known))
         weight = self._weight(known)
@@ -197,6 +202,23 @@ class ImageReader:
             weight = kept * 255 if weight is None else np.minimum(weight, kept * 255)
         return Pixels(self._move(rgb), None, weight)
 
+    @property
+    def remapped(self) -> bool:
+        """Whether the image is undistorted."""
+        return self.lens.distorted and not self.keep_lens
+
+    @property
+    def lens_kept(self) -> bool:
+        """Whether the image is that of a distorted lens and stays so."""
+        return self.lens.distorted and self.keep_lens
+
+    def _known(self) -> np.ndarray | None:
+        """Which pixels of the result, at the size of the stored image, show something, uint8 [H, W]; None: all."""
+        if self.remapped:
+            return undistortion_maps(self.lens)[2]
+        counted = counted_pixels(self.lens, self.circle) if self.lens.distorted else None
+        return None if counted is None else counted.astype(np.uint8)
+
     def _coverage(self, stored: np.ndarray) -> np.ndarray | None:
         alpha = np.ascontiguousarray(stored[..., 3]) if stored.shape[-1] == 4 else None
         if self.mask is None:
@@ -205,7 +227,7 @@ class ImageReader:
         return mask if alpha is None else np.minimum(mask, alpha)
 
     def _move(self, pixels: np.ndarray) -> np.ndarray:
-        if self.lens.distorted:
+        if self.remapped:
             across, down, _ = undistortion_maps(self.lens)
             pixels = cv2.remap(pixels, across, down, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
         return resize(pixels, self.width, self.height)
@@ -218,15 +240,34 @@ class ImageReader:
         )
 
 
+def set_image_circles(readers: Sequence[ImageReader]) -> None:
+    """Finds the image circles of the fisheyes that are kept."""
+    by_lens: dict[Lens, list[ImageReader]] = {}
+    for reader in readers:
+        if reader.lens_kept and reader.lens.fisheye:
+            by_lens.setdefault(reader.lens, []).append(reader)
+    for lens, same in by_lens.items():
+        oriented = {reader.path: reader.oriented for reader in same}
+        paths = sampled(list(oriented))
+        circle = image_circle(lens, [decode(path, oriented=oriented[path])[..., :3] for path in paths])
+        for reader in same:
+            reader.circle = circle
+
+
+def undistorted_reader(reader: ImageReader) -> ImageReader:
+    """A reader of the undistorted image, which does not keep it where it is not the same."""
+    return replace(reader, keep_lens=False, keep=False, kept=None) if reader.lens_kept else reader
+
+
 def target_size(lens: Lens, max_size: int | None) -> tuple[int, int]:
     """Width and height after limiting the longer side to ``max_size`` pixels."""
     factor = min(1.0, max_size / max(lens.width, lens.height)) if max_size else 1.0
     return max(1, round(lens.width * factor)), max(1, round(lens.height * factor))
 
 
-def target_lens(lens: Lens, max_size: int | None, where: str) -> Lens:
-    """The pinhole lens of the pixels that an ImageReader returns."""
-    return pinhole_of(lens, where).resized(*target_size(lens, max_size))
+def target_lens(lens: Lens, max_size: int | None, where: str, *, keep: bool = False) -> Lens:
+    """The lens of the pixels that an ImageReader returns: a pinhole, or with ``keep`` that of the stored image."""
+    return (lens if keep else pinhole_of(lens, where)).resized(*target_size(lens, max_size))
 
 
 def fits_in_memory(readers: Sequence[ImageReader]) -> bool:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-import torch
 
-from luxel.render.camera import Camera, Points, View
+from luxel.render.camera import Points, View
 from luxel.render.reading import is_lack_of_memory
 from luxel.scenes.captures.capture_format import Progress, ReadOptions, ignore_progress
 from luxel.scenes.captures.contents import CaptureContents, SourceImage, natural_key, shorten_names
@@ -22,9 +21,12 @@ from luxel.scenes.captures.images import (
     check_images,
     fits_in_memory,
     for_each,
+    set_image_circles,
     target_lens,
     target_size,
+    undistorted_reader,
 )
+from luxel.scenes.captures.kept_lenses import kept_camera, lens_row
 from luxel.scenes.captures.masks import are_cutouts, find_masks, have_transparency, mask_of
 from luxel.scenes.captures.panoramas.cutting import cut_panoramas
 from luxel.scenes.captures.panoramas.layout import PanoramaOptions
@@ -34,6 +36,7 @@ from luxel.scenes.files.reading import reading
 
 MASK_USES = ("auto", "cutout", "ignore", "none")
 POSE_USES = ("keep", "refine")
+LENS_USES = ("undistort", "keep")
 MIN_VIEWS = 3
 NEAR_SHARE = 0.0025  # of the extent: what is nearer to a camera is not drawn
 MIN_VIEWS_TO_HOLD_OUT = 4
@@ -100,6 +103,7 @@ def open(
     poses: str = "keep",
     panorama: PanoramaOptions | None = None,
     depth_values: str = "z",
+    lens: str = "undistort",
 ) -> Capture:
     """Opens a capture of any registered format, among them photographs, videos, COLMAP models and transforms.json.
 
@@ -127,6 +131,9 @@ def open(
         panorama: how panoramas of 360 by 180 degrees are recognised and cut into views; None: the defaults.
         depth_values: what depth maps hold. "z": distances along the camera's z axis; "ray": from its centre; "inverse":
             inverse z, as networks estimate it.
+        lens: of photographs with a fisheye or a distorted lens, "undistort": to pinhole cameras; "keep": as they are,
+            with cameras that have the lens. Pixels beyond the limit of the lens, or outside of the image circle of a
+            fisheye, then have weight 0, and depth maps are not used.
 
     Raises:
         CaptureError: the capture cannot be used; the message names the file and the remedy.
@@ -141,6 +148,8 @@ def open(
         raise CaptureError(
             f"depth_values={depth_values!r} is invalid.", f"Choose one of {', '.join(DEPTH_VALUES)}."
         )
+    if lens not in LENS_USES:
+        raise CaptureError(f"lens={lens!r} is invalid.", f"Choose one of {', '.join(LENS_USES)}.")
     mask_use = "cutout" if cut_object and masks == "auto" else masks
     set_max_megapixels(max_megapixels)
     progress = on_progress or ignore_progress
@@ -159,7 +168,10 @@ def open(
         )
     root = path if path.is_dir() else path.parent
     use = _mask_use(root, contents, mask_use)
-    readers = _readers(contents, use, max_size, progress)
+    readers = _readers(contents, use, max_size, progress, keep_lens=lens == "keep")
+    if lens == "keep" and not any(source.lens.distorted for source in contents.images):
+        contents.warnings.append("The photographs have no lens distortion, so lens='keep' has no effect.")
+    straight = {name: undistorted_reader(reader) for name, reader in readers.items()}
     if contents.pose_report:
         if poses == "refine":
             contents.warnings.append("The poses were estimated just now, so poses='refine' has no effect.")
@@ -169,7 +181,7 @@ def open(
                 "The capture has poses, so the object in the middle is not masked for them."
             )
         if poses == "refine":
-            _refine(root, contents, readers, max_size, cache_dir, progress)
+            _refine(root, contents, straight, max_size, cache_dir, progress)
     cam_to_world = np.stack([invert_rigid(source.world_to_cam) for source in contents.images])
     find_depths(root, contents.images)
     depths = _depths(contents, max_size, depth_values)
@@ -178,15 +190,17 @@ def open(
 
         held, usable = contents.test_names or (), contents.triangulated_names
         known = [s for s in contents.images if s.name not in held and (usable is None or s.name in usable)]
-        views = [view_of(source, readers[source.name], source.name, max_size) for source in known]
+        views = [view_of(source, straight[source.name], source.name, max_size) for source in known]
         metric = {} if depth_values == "inverse" else depths
         contents.points = points_from_depth(views, metric, contents.warnings)
         if contents.points is None:
-            posed = [(view.camera, readers[view.name]) for view in views]
+            posed = [(view.camera, straight[view.name]) for view in views]
             contents.points = starting_points(
                 root, contents, posed, cache_dir=cache_dir, on_progress=progress
             )
     train, test, rule = _split(contents, holdout_every, readers, max_size)
+    if depths and any(readers[name].lens_kept for name in depths):
+        contents.warnings.append("Depth maps are not used with lens='keep': they are of undistorted images.")
     names = shorten_names(contents.images)
     centre = estimate_centre(cam_to_world, contents.points.xyz)
     extent = float(np.median(np.linalg.norm(cam_to_world[:, :3, 3] - centre, axis=1))) or 1.0
@@ -208,7 +222,7 @@ def open(
         reprojection_error=contents.reprojection_error,
         pose_report=contents.pose_report,
         exposures=_exposures(contents, names),
-        depths={names[name]: reader for name, reader in depths.items()},
+        depths={names[name]: reader for name, reader in depths.items() if not readers[name].lens_kept},
     )
 
 
@@ -292,7 +306,7 @@ def _mask_use(root: Path, contents: CaptureContents, masks: str) -> str:
 
 
 def _readers(
-    contents: CaptureContents, use: str, max_size: int | None, progress: Progress
+    contents: CaptureContents, use: str, max_size: int | None, progress: Progress, *, keep_lens: bool
 ) -> dict[str, ImageReader]:
     """A reader for each image by name; images are decoded to keep them in memory, or checked where they do not fit."""
     readers = {}
@@ -300,13 +314,15 @@ def _readers(
         width, height = target_size(source.lens, max_size)
         mask = mask_of(source)
         readers[source.name] = ImageReader(
-            source.path, source.lens, width, height, source.oriented, mask, use
+            source.path, source.lens, width, height, source.oriented, mask, use, keep_lens
         )
     ordered = list(readers.values())
-    for reader in ordered:
-        target_lens(
-            reader.lens, max_size, str(reader.path)
-        )  # raises for invalid lenses before any image is decoded
+    for reader in ordered:  # raises for invalid lenses before any image is decoded
+        if reader.lens_kept:
+            lens_row(reader.lens, str(reader.path))
+        else:
+            target_lens(reader.lens, max_size, str(reader.path))
+    set_image_circles(ordered)
     if fits_in_memory(ordered) and _kept(ordered, progress):
         return readers
     for reader in ordered:
@@ -332,14 +348,10 @@ def _kept(readers: Sequence[ImageReader], progress: Progress) -> bool:
 
 
 def view_of(source: SourceImage, reader: ImageReader, name: str, max_size: int | None = None) -> View:
-    """The view of an image with its undistorted pinhole camera."""
-    lens = target_lens(source.lens, max_size, str(source.path))
-    camera = Camera(
-        torch.tensor(source.world_to_cam, dtype=torch.float32),
-        torch.tensor([lens.fx, lens.fy, lens.cx, lens.cy], dtype=torch.float32),
-        lens.width,
-        lens.height,
-    )
+    """The view of an image with the camera of what the reader gives."""
+    where = str(source.path)
+    lens = target_lens(source.lens, max_size, where, keep=reader.lens_kept)
+    camera = kept_camera(lens, source.world_to_cam, where, reader.circle)
     return View(name, camera, reader, source.time, source.path)
 
 

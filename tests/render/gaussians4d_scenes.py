@@ -61,7 +61,7 @@ def project4d(
     return project_gaussians4d(
         tuple(gaussians.tensors().values()),
         batch.world_to_cam,
-        batch.intrinsics,
+        batch.calibration,
         timestamps.expand(batch.world_to_cam.shape[0]),
         width=camera.width,
         height=camera.height,

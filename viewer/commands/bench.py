@@ -31,7 +31,7 @@ from luxel.viewer.commands.bench_fields import Fields
 from luxel.viewer.commands.bench_record import Record
 from luxel.viewer.commands.bench_segment import SegmentBench
 from luxel.viewer.commands.bench_view import View
-from luxel.viewer.commands.options import DeviceName, optional, pick_device
+from luxel.viewer.commands.options import DeviceName, LensUse, optional, pick_device
 from luxel.viewer.help_texts import description
 from luxel.viewer.origin import Origin
 from luxel.viewer.progress import describe, opening
@@ -195,6 +195,8 @@ class TrainBench(Options):
     """Refuse images of more megapixels; default: 400."""
     masks: Literal["auto", "cutout", "ignore", "none"] = "auto"
     """Masks and alpha, as in `luxel train`."""
+    lens: LensUse = "undistort"
+    """Photographs of a fisheye or a distorted lens, as in `luxel train`."""
     lpips: bool = True
     """Measure LPIPS too, at the end."""
     out: Annotated[Path, Folder(), tyro.conf.arg(metavar="DIR")] = Path("bench")
@@ -211,7 +213,12 @@ class TrainBench(Options):
         opened = []
         for path in self.captures:
             origin = Origin(
-                str(path.resolve()), self.holdout_every, self.max_size, self.masks, self.max_megapixels
+                str(path.resolve()),
+                self.holdout_every,
+                self.max_size,
+                self.masks,
+                self.max_megapixels,
+                lens=self.lens,
             )
             with opening("opening the capture") as on_progress:
                 opened.append(origin.open(on_progress))

@@ -22,6 +22,7 @@ POSITIONAL = typing.get_args(tyro.conf.Positional[int])[1]  # how tyro marks an 
 MaskUse = Literal["auto", "cutout", "ignore", "none"]
 PoseUse = Literal["keep", "refine"]
 DepthValues = Literal["z", "ray", "inverse"]
+LensUse = Literal["undistort", "keep"]
 
 
 @dataclass

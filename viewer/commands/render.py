@@ -167,7 +167,9 @@ class Render(Options):
     @cached_property
     def _capture(self) -> Capture:
         with opening("opening the capture") as on_progress:
-            return load_origin(self.scene).open(on_progress)
+            origin = load_origin(self.scene)
+            origin.lens = "undistort"  # films are those of pinhole cameras
+            return origin.open(on_progress)
 
     def _cameras(self, scene: Drawable, facts: SceneFacts) -> tuple[list[Camera], float, list[float]]:
         """Cameras, frames per second, and the time at each camera if the path has times (else none)."""

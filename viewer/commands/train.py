@@ -20,6 +20,7 @@ from luxel.scenes.captures.video import video_file
 from luxel.viewer.commands.options import (
     DepthValues,
     DeviceName,
+    LensUse,
     MaskUse,
     PoseUse,
     Serve,
@@ -108,6 +109,9 @@ class Train(Options):
     depth_points: Annotated[Path | None, optional("FILE")] = None
     """PLY file of points in the coordinates of the poses, such as a LiDAR scan, for --depth points or all; default: the
     points of the capture."""
+    lens: LensUse = "undistort"
+    """Of photographs with a fisheye or a distorted lens. undistort: they become pinhole images, cropped to 120 degrees;
+    keep: they are trained as they are, with all that they show."""
     check_capture: bool = True
     """Look for what is wrong with some of the photographs while training starts, as `luxel inspect` does with all."""
     panorama: PanoramaOptions = field(default_factory=PanoramaOptions)

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "abi/raster.h"
-#include "math/camera.h"
+#include "math/lens.h"
 #include "kernels/arguments.h"
 
 namespace luxel {
@@ -13,6 +13,20 @@ LUXEL_HD int tiles_along(int pixels) { return (pixels + LUXEL_TILE - 1) / LUXEL_
 template <typename T, typename Args> LUXEL_HD Pinhole<T> load_camera(const Args& args, int camera) {
   return load_pinhole(in<T>(args.world_to_cam) + 16 * camera, in<T>(args.intrinsics) + 4 * camera, args.width,
                       args.height, args.near_plane, args.far_plane);
+}
+// A camera of the given type, Pinhole<T> or LensCamera<T>, of a stage that has `lens`.
+template <typename T> struct CameraType {};
+template <typename T, typename Args> LUXEL_HD Pinhole<T> load_camera(const Args& args, int camera, CameraType<Pinhole<T>>) {
+  return load_camera<T>(args, camera);
+}
+template <typename T, typename Args>
+LUXEL_HD LensCamera<T> load_camera(const Args& args, int camera, CameraType<LensCamera<T>>) {
+  const T* intrinsics = in<T>(args.intrinsics) + (4 + LUXEL_LENS) * camera;
+  LensCamera<T> out;
+  static_cast<Pinhole<T>&>(out) = load_pinhole(in<T>(args.world_to_cam) + 16 * camera, intrinsics, args.width, args.height,
+                                               args.near_plane, args.far_plane);
+  load_lens(out, intrinsics + 4);
+  return out;
 }
 template <typename T> LUXEL_HD Vec3<T> camera_position(const Pinhole<T>& cam) {
   return T(-1) * mul_transposed(cam.rotation, cam.translation);

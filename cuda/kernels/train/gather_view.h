@@ -31,7 +31,8 @@ LUXEL_HD void gather_pixel(const luxel_gather_view_args& args, int view, const i
 LUXEL_HD void gather_number(const luxel_gather_view_args& args, int view, const int32_t* row, int i) {
   if (i < kRowNumbers) args.row[kRowNumbers * view + i] = row[i];
   if (i < 16) args.world_to_cam[16 * view + i] = args.poses[16 * static_cast<int64_t>(row[1]) + i];
-  if (i < 4) args.camera[4 * view + i] = args.intrinsics[4 * static_cast<int64_t>(row[1]) + i];
+  const int numbers = 4 + args.lens;
+  if (i < numbers) args.camera[numbers * view + i] = args.intrinsics[numbers * static_cast<int64_t>(row[1]) + i];
 }
 
 // status[1] is set by an overflow, now or in an earlier step.

@@ -20,6 +20,7 @@ PROJECTION = Projection(
     SPLAT,
     GAUSSIAN_OPTIONS,
     penalties=("opacity_penalty", "scale_penalty"),
+    lenses=True,
 )
 PARAMETERS = tuple(PROJECTION.parameters)
 
@@ -44,7 +45,8 @@ def project_gaussians(
 
     Args:
         parameters: the raw tensors of `Gaussians`, in its order.
-        world_to_cam: [C, 4, 4]. intrinsics: [C, 4], pixels.
+        world_to_cam: [C, 4, 4]. intrinsics: [C, 4], pixels; with lenses [C, 12], see `luxel.render.lens`: mean and
+            covariance on the screen are then those of images of sigma points (Wu et al. 2025, "3DGUT").
         width, height: image size in pixels.
         sh_degree: degree evaluated, limited by the coefficients that are stored.
         near, far: range of depths drawn, 0 < near.

@@ -23,6 +23,7 @@ PROJECTION = Projection(
     GAUSSIAN_OPTIONS,
     cameras={"world_to_cam": (4, 4), "intrinsics": (4,), "timestamps": ()},
     moving=("world_to_cam", "timestamps"),
+    lenses=True,
 )
 PARAMETERS = tuple(PROJECTION.parameters)
 
@@ -48,7 +49,8 @@ def project_gaussians4d(
 
     Args:
         parameters: the raw tensors of `luxel.render.primitives.gaussians4d.Gaussians4d`, in its order.
-        world_to_cam: [C, 4, 4]. intrinsics: [C, 4], pixels.
+        world_to_cam: [C, 4, 4]. intrinsics: [C, 4], pixels; with lenses [C, 12], see `luxel.render.lens`: mean and
+            covariance on the screen are then those of images of sigma points (Wu et al. 2025, "3DGUT").
         timestamps: time of each camera, in what the Gaussians' times count in, [C]; differentiable.
         width, height, sh_degree, near, far, dilation, antialiased, with_depth, with_normals: as in
             `luxel.render.ops.raster.project_gaussians.project_gaussians`. Normals have no gradient.

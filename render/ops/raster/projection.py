@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from luxel.render.lens import NUMBERS as LENS_NUMBERS
 from luxel.render.native import library_for
 from luxel.render.ops.registry import define, register_implementation, require
 
@@ -68,6 +69,7 @@ class Projection:
         cameras: by name, the shape of each camera's part.
         moving: which of the cameras' tensors have gradients.
         more: fields that follow from the parameters.
+        lenses: whether cameras may have a lens, whose numbers then follow the intrinsics, [C, 12].
         penalties: weights of terms that the backward adds to the loss itself, and its switches, see cuda/abi/raster.h.
     """
 
@@ -79,6 +81,7 @@ class Projection:
     moving: tuple[str, ...] = ("world_to_cam",)
     more: Callable[[Mapping[str, Tensor]], dict[str, Any]] = lambda _: {}
     penalties: tuple[str, ...] = ()
+    lenses: bool = False
 
     def __post_init__(self) -> None:
         tensors = ", ".join(f"Tensor {name}" for name in self.names)
@@ -130,6 +133,10 @@ class Projection:
                     first.dtype,
                     tuple(-1 if size is None else size for size in free),
                 )
+        calibration = named["intrinsics"]
+        if self.lenses and calibration.dim() == 2 and calibration.shape[1] == 4 + LENS_NUMBERS:
+            lead = named["world_to_cam"].shape[0]
+            expected["intrinsics"] = calibration, first.dtype, (lead, 4 + LENS_NUMBERS)
         require(self.stage, first.device, expected)
 
     def channels(self, options: tuple[Any, ...]) -> int:
@@ -149,6 +156,8 @@ class Projection:
             "cameras": named["world_to_cam"].shape[0],
             "sh_stride": stride,
         }
+        if self.lenses:
+            counts["lens"] = int(named["intrinsics"].shape[1] > 4)
         return {**named, **counts, **fields, **self.more(named)}
 
     def split(self, args: tuple[Any, ...]) -> tuple[Any, Any, Any, Any]:

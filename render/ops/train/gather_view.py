@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from luxel.render.lens import NUMBERS as LENS_NUMBERS
 from luxel.render.native import library_for
 from luxel.render.ops.registry import define, register_implementation, require
 
@@ -37,14 +38,15 @@ def gather_view(
 
     Args:
         images: straight colours, uint8 [P, H, W, 3]. alphas, weights: uint8 [P, H, W] or None.
-        poses: world_to_cam of all views, float32 [V, 4, 4]. intrinsics: float32 [V, 4], pixels.
+        poses: world_to_cam of all views, float32 [V, 4, 4]. intrinsics: float32 [V, 4], pixels; with
+            lenses [V, 12], see `luxel.render.camera.Camera.calibration`.
         table: int32 [1 + R, 24]; the first number is the cursor, row 1 + cursor is read: image, view, ten floats
             (as their bits), the background (three floats), the step, the time of the view (a float), seven more.
         views: B, the number of rows from that one on; all outputs then have a leading B.
 
     Returns:
         rgb [H, W, 3] in [0, 1], composited onto the background where there is alpha; alpha [H, W] or None;
-        weight [H, W] or None; world_to_cam [4, 4]; intrinsics [4]; the row, float32 [24].
+        weight [H, W] or None; world_to_cam [4, 4]; intrinsics [4] or [12]; the row, float32 [24].
 
     Raises:
         ValueError: shapes, types or devices do not fit.
@@ -94,7 +96,7 @@ def _check(
         "alphas": (alphas, torch.uint8, (p, h, w)),
         "weights": (weights, torch.uint8, (p, h, w)),
         "poses": (poses, torch.float32, (poses.shape[0], 4, 4)),
-        "intrinsics": (intrinsics, torch.float32, (poses.shape[0], 4)),
+        "intrinsics": (intrinsics, torch.float32, (poses.shape[0], 4 + _lens_numbers(intrinsics))),
         "table": (table, torch.int32, (table.shape[0], ROW)),
     }
     require("gather_view", images.device, expected)
@@ -104,6 +106,11 @@ def _check(
         )
     if views < 1:
         raise ValueError(f"gather_view: views must be at least 1, got {views}")
+
+
+def _lens_numbers(intrinsics: Tensor) -> int:
+    """How many numbers follow the intrinsics of each camera."""
+    return LENS_NUMBERS if intrinsics.shape[-1] == 4 + LENS_NUMBERS else 0
 
 
 def _fake(
@@ -122,7 +129,7 @@ def _fake(
         poses.new_empty(nothing if alphas is None else image),
         poses.new_empty(nothing if weights is None else image),
         poses.new_empty(views, 4, 4),
-        poses.new_empty(views, 4),
+        poses.new_empty(views, 4 + _lens_numbers(intrinsics)),
         poses.new_empty(views, ROW),
     )
 
@@ -141,6 +148,7 @@ def _gather(*inputs: Any) -> tuple[Tensor, ...]:
         weights=weights,
         poses=poses,
         intrinsics=intrinsics,
+        lens=_lens_numbers(intrinsics),
         table=table,
         table_rows=table.shape[0] - 1,
         views=views,

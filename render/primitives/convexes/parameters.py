@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Points
+from luxel.render.errors import LuxelError
+from luxel.render.lens import NO_LENS, NO_LENS_REMEDY
 from luxel.render.ops.raster.project_convexes import FEWEST, MOST, project_convexes
 from luxel.render.primitives.gaussians.parameters import SH_C0, neighbour_distance
 from luxel.render.primitives.parameters import Parameters, Projected, Viewing
@@ -96,7 +98,10 @@ class Convexes(Parameters):
 
         Raises:
             ValueError: normals are requested.
+            LuxelError: a camera has a lens.
         """
+        if view.intrinsics.shape[-1] > 4:
+            raise LuxelError(NO_LENS.format(noun="Convexes"), NO_LENS_REMEDY)
         if view.with_normals:
             raise ValueError("with_normals must be False for convexes, which have no normals")
         options = view._asdict()

@@ -1,4 +1,4 @@
-"""World Gaussians to screen splats (EWA splatting, Zwicker et al. 2002), for one camera."""
+"""World Gaussians to screen splats for one camera: EWA (Zwicker et al. 2002), behind a lens by sigma points."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera
+from luxel.render.lens import FISHEYE, LIMIT, MODEL, image_through
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.reference.raster.sh import sh_color
+
+LEAST_DEPTH = 0.25  # of a sigma point of a radial lens, as a share of the depth of the centre
 
 
 class Splats(NamedTuple):
@@ -19,7 +22,7 @@ class Splats(NamedTuple):
 
     index: Tensor  # [V] which Gaussian
     mean2d: Tensor  # [V, 2] x, y in px
-    depth: Tensor  # [V] z in the camera's axes
+    depth: Tensor  # [V] z in the camera's axes; of a fisheye the distance
     opacity: Tensor  # [V] after compensation
     conic: Tensor  # [V, 3] a, b, c: the exponent is -(a dx^2 + c dy^2) / 2 - b dx dy
     half_extent: Tensor  # [V, 2] px, of the box in which alpha reaches 1/255; no gradient
@@ -31,7 +34,7 @@ class Ellipsoids(NamedTuple):
     """N Gaussians in world space, from any parameters."""
 
     means: Tensor  # [N, 3]
-    covariance: Tensor  # [N, 3, 3]
+    root: Tensor  # [N, 3, K] of the covariance, which is root root^T
     opacity: Tensor  # [N] before compensation
     normal: Tensor  # [N, 3] the shortest axis, of either sign
     sh_dc: Tensor  # [N, 3]
@@ -67,12 +70,12 @@ def project_gaussians_reference(
 
 
 def ellipsoids(g: Gaussians) -> Ellipsoids:
-    """The covariance R S S R^T of each Gaussian, and the axis of its smallest scale."""
+    """The root R S of the covariance of each Gaussian, and the axis of its smallest scale."""
     axes = quat_to_matrix(g.quats)
     root = axes * g.log_scales.exp()[:, None, :]
     smallest = g.log_scales.argmin(-1)
     normal = axes.gather(2, smallest[:, None, None].expand(-1, 3, 1))[..., 0]
-    return Ellipsoids(g.means, root @ root.mT, g.opacity_logits.sigmoid(), normal, g.sh_dc, g.sh_rest)
+    return Ellipsoids(g.means, root, g.opacity_logits.sigmoid(), normal, g.sh_dc, g.sh_rest)
 
 
 def project_ellipsoids_reference(
@@ -108,21 +111,14 @@ def _project(
 ) -> tuple[Splats, Tensor]:
     """All of the given Gaussians as splats, and which of them came out finite."""
     world_to_cam = camera.world_to_cam.to(e.means)
-    fx, fy, cx, cy = camera.intrinsics.to(e.means).unbind()
     rotation, translation = world_to_cam[:3, :3], world_to_cam[:3, 3]
-    x, y, z = (e.means @ rotation.T + translation).unbind(-1)
-    mean2d = torch.stack([fx * x / z + cx, fy * y / z + cy], -1)
-    covariance = rotation @ e.covariance @ rotation.T
-
-    # The Jacobian of the projection is taken inside of a widened image, or it explodes far beside the view.
-    margin_x, margin_y = 0.15 * camera.width / fx, 0.15 * camera.height / fy
-    u = (x / z).clamp(-(cx / fx + margin_x), (camera.width - cx) / fx + margin_x)
-    v = (y / z).clamp(-(cy / fy + margin_y), (camera.height - cy) / fy + margin_y)
-    zero = torch.zeros_like(z)
-    jacobian = torch.stack(
-        [torch.stack([fx / z, zero, -fx * u / z], -1), torch.stack([zero, fy / z, -fy * v / z], -1)], 1
-    )
-    cov2d = jacobian @ covariance @ jacobian.mT
+    in_camera = e.means @ rotation.T + translation
+    depth, within = in_camera[:, 2], torch.ones_like(e.opacity, dtype=torch.bool)
+    if camera.lens is None:
+        mean2d, cov2d = _by_jacobian(in_camera, rotation @ e.root, camera)
+    else:
+        mean2d, cov2d = _by_sigma_points(in_camera, rotation @ e.root, camera)
+        depth, within = depth_behind_lens(in_camera, camera)
     plain_xx, xy, plain_yy = cov2d[:, 0, 0], cov2d[:, 0, 1], cov2d[:, 1, 1]
     xx, yy = plain_xx + dilation, plain_yy + dilation
     det = xx * yy - xy * xy
@@ -142,9 +138,49 @@ def _project(
     away = (e.normal * offset).sum(-1, keepdim=True) > 0
     normal = torch.where(away, -e.normal, e.normal)
 
-    splats = Splats(index, mean2d, z, opacity, conic, half_extent, color.clamp_min(0), normal)
-    parts = [mean2d, conic, half_extent, color, normal, z[:, None], opacity[:, None], det[:, None]]
-    return splats, torch.cat(parts, -1).isfinite().all(-1) & (det > 0)
+    splats = Splats(index, mean2d, depth, opacity, conic, half_extent, color.clamp_min(0), normal)
+    parts = [mean2d, conic, half_extent, color, normal, depth[:, None], opacity[:, None], det[:, None]]
+    return splats, torch.cat(parts, -1).isfinite().all(-1) & (det > 0) & within
+
+
+def _by_jacobian(in_camera: Tensor, root: Tensor, camera: Camera) -> tuple[Tensor, Tensor]:
+    """Means [N, 2] and covariances [N, 2, 2] on the screen of a pinhole (EWA)."""
+    fx, fy, cx, cy = camera.intrinsics.to(in_camera).unbind()
+    x, y, z = in_camera.unbind(-1)
+    covariance = root @ root.mT
+    # The Jacobian of the projection is taken inside of a widened image, or it explodes far beside the view.
+    margin_x, margin_y = 0.15 * camera.width / fx, 0.15 * camera.height / fy
+    u = (x / z).clamp(-(cx / fx + margin_x), (camera.width - cx) / fx + margin_x)
+    v = (y / z).clamp(-(cy / fy + margin_y), (camera.height - cy) / fy + margin_y)
+    zero = torch.zeros_like(z)
+    jacobian = torch.stack(
+        [torch.stack([fx / z, zero, -fx * u / z], -1), torch.stack([zero, fy / z, -fy * v / z], -1)], 1
+    )
+    return torch.stack([fx * x / z + cx, fy * y / z + cy], -1), jacobian @ covariance @ jacobian.mT
+
+
+def _by_sigma_points(in_camera: Tensor, root: Tensor, camera: Camera) -> tuple[Tensor, Tensor]:
+    """The same behind a lens: those of the images of 2 K sigma points (Wu et al. 2025, "3DGUT"), which weigh alike."""
+    assert camera.lens is not None
+    fx, fy, cx, cy = camera.intrinsics.to(in_camera).unbind()
+    offsets = root.shape[-1] ** 0.5 * root.mT
+    points = in_camera[:, None] + torch.cat([offsets, -offsets], 1)
+    least = LEAST_DEPTH * in_camera[:, None, 2]
+    u, v = image_through(camera.lens.to(in_camera), *points.unbind(-1), least_depth=least)
+    images = torch.stack([fx * u + cx, fy * v + cy], -1)
+    mean = images.mean(1)
+    away = images - mean[:, None]
+    return mean, away.mT @ away / away.shape[1]
+
+
+def depth_behind_lens(in_camera: Tensor, camera: Camera) -> tuple[Tensor, Tensor]:
+    """Depths of points (distances of a fisheye), and whether they are within the limit of the lens, [N] each."""
+    assert camera.lens is not None
+    lens, z = camera.lens.to(in_camera), in_camera[:, 2]
+    if float(lens[MODEL]) == FISHEYE:
+        distance = in_camera.norm(dim=-1)
+        return distance, z > distance * lens[LIMIT].cos()
+    return z, (z > 0) & (in_camera[:, :2].square().sum(-1) < (lens[LIMIT] * z) ** 2)
 
 
 def quat_to_matrix(quats: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera
+from luxel.render.ops.raster.slice_gaussians4d import rotor_to_matrix
 from luxel.render.primitives.gaussians4d import Gaussians4d
 from luxel.render.reference.raster.project_gaussians import Ellipsoids, Splats, project_ellipsoids_reference
 
@@ -34,9 +35,12 @@ def project_gaussians4d_reference(
     def shape(g: Gaussians4d) -> Ellipsoids:
         cut = g.slice(time)
         opacity = torch.where(cut.visible, cut.opacity, 0.0)
-        return Ellipsoids(
-            cut.means, cut.covariance, opacity, _shortest_axis(cut.covariance), g.sh_dc, g.sh_rest
+        rows = (
+            rotor_to_matrix(g.rotors) * torch.cat([g.log_scales, g.log_scale_t[:, None]], -1).exp()[:, None]
         )
+        space, span = rows[:, :3], rows[:, 3:]
+        root = space - cut.velocity[:, :, None] * span
+        return Ellipsoids(cut.means, root, opacity, _shortest_axis(cut.covariance), g.sh_dc, g.sh_rest)
 
     return project_ellipsoids_reference(
         gaussians, shape, camera, sh_degree=sh_degree, antialiased=antialiased, dilation=dilation

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -77,7 +76,7 @@ def each_camera(
         return draw(camera, background, 0)
     batch = []
     for i in range(camera.world_to_cam.shape[0]):
-        one = replace(camera, world_to_cam=camera.world_to_cam[i], intrinsics=camera.intrinsics[i])
+        one = camera.one(i)
         behind = background[i] if background is not None and background.dim() == 2 else background
         batch.append(draw(one, behind, i))
     columns = zip(*(frame[:-1] for frame in batch), strict=True)

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import cv2
 import numpy as np
+import torch
 
 from luxel.render.camera import View, poses_of
+from luxel.render.lens import project_points
 from luxel.scenes.captures.images import for_each, resize
 
 SMALL = 320  # pixels of the longer side of the versions that are measured
@@ -120,6 +122,10 @@ def _measure_view(out: Measures, row: int, view: View, cloud: np.ndarray) -> Non
 def projected(view: View, cloud: np.ndarray, across: float, down: float) -> tuple[np.ndarray, ...]:
     """Column, row and depth of points [P, 3] in a version of a view's image that is scaled by two factors."""
     world_to_cam = view.camera.world_to_cam.double().cpu().numpy()
+    if view.camera.lens is not None:
+        pixels, depth, seen = project_points(view.camera, torch.from_numpy(np.asarray(cloud, np.float64)))
+        column, line = pixels.numpy().T
+        return column * across, line * down, np.where(seen, depth, -1.0)
     fx, fy, cx, cy = view.camera.intrinsics.double().tolist()
     x, y, z = (cloud @ world_to_cam[:3, :3].T + world_to_cam[:3, 3]).T
     safe = np.where(z > 0, z, 1.0)

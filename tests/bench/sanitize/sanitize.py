@@ -1,7 +1,8 @@
 """A small run of every kernel, to be watched by compute-sanitizer; its results are compared with the CPU's.
 
 What it covers
-    Rasterizer forward and backward: every channel count (colour, depth, normals, features), antialiasing,
+    Rasterizer forward and backward, of pinholes and through lenses: every channel count (colour, depth, normals,
+    features), antialiasing,
     absolute gradients and statistics, deterministic sums, camera and background gradients, batches of
     cameras, SH degrees 0-3, image sizes from 1x1 to several tiles, no Gaussians, one, all behind the camera,
     NaN and infinite parameters, one that fills the image, thousands on one tile. Lists of a million splats, and
@@ -59,6 +60,7 @@ from sanitize_views import view_cases
 from torch import Tensor
 
 from luxel.render.camera import Camera
+from luxel.render.lens import fisheye_lens, radial_lens
 from luxel.render.ops.raster.bin_splats import bin_splats
 from luxel.render.ops.raster.project_gaussians import project_gaussians
 from luxel.render.ops.train.adam import adam_schedule, fused_adam_, scheduled_adam_
@@ -70,6 +72,12 @@ from luxel.render.rasterize import DensifyStatistics, rasterize
 
 TOLERANCE = 2e-3  # of the largest value; a splat at the edge of a cut-off may differ
 HALF, HALF_TOLERANCE = "half ", 1e-2  # how names of cases that compute in half begin
+
+
+LENSES = {
+    "fisheye": fisheye_lens((0.05, -0.01), 1.8),
+    "radial": radial_lens((-0.1, 0.02), (0.003, -0.002), 1.5),
+}
 
 
 def cloud(count: int, seed: int, *, degree: int = 3, scale: float = 0.1) -> Gaussians:
@@ -240,14 +248,16 @@ def adam_case(device: torch.device, masked: bool) -> dict[str, Tensor]:
     return {f"params {i}": p.cpu() for i, p in enumerate(params)}
 
 
-def gather_case(device: torch.device, views: int) -> dict[str, Tensor]:
-    """Photographs with alphas and weights by a cursor near the end of its table."""
+def gather_case(device: torch.device, views: int, numbers: int) -> dict[str, Tensor]:
+    """Photographs with alphas and weights by a cursor near the end of its table, and cameras of 4 or 12 numbers."""
     generator = torch.Generator().manual_seed(1)
     images, alphas, weights = (
         torch.randint(0, 256, shape, generator=generator, dtype=torch.uint8).to(device)
         for shape in ((3, 33, 17, 3), (3, 33, 17), (3, 33, 17))
     )
-    poses, intrinsics = (torch.randn(3, *shape, generator=generator).to(device) for shape in ((4, 4), (4,)))
+    poses, intrinsics = (
+        torch.randn(3, *shape, generator=generator).to(device) for shape in ((4, 4), (numbers,))
+    )
     table = torch.zeros(5, ROW, dtype=torch.int32)
     table[0, 0], table[1:, 0], table[1:, 1] = 2, torch.tensor([0, 2, 1, 2]), torch.tensor([2, 1, 0, 1])
     gathered = gather_view(images, alphas, weights, poses, intrinsics, table.to(device), views)
@@ -296,6 +306,15 @@ def cases() -> dict[str, Callable[[torch.device], dict[str, Tensor]]]:
         out[f"lists of {count} splats, {width}x{height}"] = lambda device, c=count, w=width, h=height: (
             lists_case(c, w, h, device)
         )
+    for name, row in LENSES.items():
+        through = dataclasses.replace(camera_at(0.3, 67, 45), lens=row)
+        for kind in ("usual", "none", "one", "broken", "behind", "huge", "pile"):
+            add(f"raster {name} {kind}", hard[kind], through, **everything)
+        add(f"raster {name} antialiased", usual, through, antialiased=True, absolute_gradients=True)
+    mixed = [
+        dataclasses.replace(camera_at(0.7 * k, 67, 45), lens=row) for k, row in enumerate(LENSES.values())
+    ]
+    add("raster batch of lenses", usual, Camera.stack([*mixed, camera_at(1.4, 67, 45)]), **everything)
     for shape, weighted, padding in itertools.product(
         ((45, 67), (2, 33, 31), (7, 5), (1, 1)), (False, True), ("zero", "valid")
     ):
@@ -311,8 +330,10 @@ def cases() -> dict[str, Callable[[torch.device], dict[str, Tensor]]]:
     for name, gaussians in gaussian_cases().items():
         cameras = one if name in ("broken", "pile") else batch
         out |= adam_cases(name, gaussians, cameras, penalties)
-    for views in (1, 3):
-        out[f"gather {views} views"] = lambda device, v=views: gather_case(device, v)
+    for views, numbers in itertools.product((1, 3), (4, 12)):
+        out[f"gather {views} views of {numbers}"] = lambda device, v=views, k=numbers: gather_case(
+            device, v, k
+        )
     out |= label_cases(hard, {"one view": camera_at(0.3, 67, 45), "three views": batch})
     more = gaussians4d_cases(camera_at) | field_cases() | mlp_cases() | march_cases() | mesh_cases()
     return out | convex_cases(camera_at) | more | view_cases()

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
+from luxel.render.lens import project_points
 from luxel.viewer.web.inspection.legend import Caption, Legend, false_colour, spread
 
 TOLERANCE = 0.02  # relative depth by which a point may lie behind what a view sees and still be seen
@@ -100,14 +101,13 @@ def count_views(points: Tensor, maps: list[DepthMap]) -> Tensor:
     """
     counts = torch.zeros(len(points), dtype=torch.int32, device=points.device)
     for each in maps:
-        camera, matrix = each.camera, each.camera.world_to_cam.to(points)
-        x, y, z = (points @ matrix[:3, :3].T + matrix[:3, 3]).unbind(-1)
-        fx, fy, cx, cy = camera.intrinsics.to(points).unbind()
-        u, v = fx * x / z + cx, fy * y / z + cy
-        inside = (z > camera.near) & (u >= 0) & (u < camera.width) & (v >= 0) & (v < camera.height)
+        camera = each.camera
+        pixels, depth, imaged = project_points(camera, points)
+        u, v = pixels.unbind(-1)
+        inside = imaged & (u >= 0) & (u < camera.width) & (v >= 0) & (v < camera.height)
         column = (u + 0.5).nan_to_num(0.0).clamp(0, camera.width).long()
         row = (v + 0.5).nan_to_num(0.0).clamp(0, camera.height).long()
-        counts += inside & (z <= (1 + TOLERANCE) * each.farthest[row, column])
+        counts += inside & (depth <= (1 + TOLERANCE) * each.farthest[row, column])
     return counts
 
 

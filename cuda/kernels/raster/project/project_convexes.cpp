@@ -18,7 +18,7 @@ template <typename T> int project_one(const luxel_project_convexes_args& args, c
 }
 
 template <typename T> void forward(const luxel_project_convexes_args& args) {
-  project_each<T>(args, 128,
+  project_each<Pinhole<T>>(args, 128,
                   [&](const Pinhole<T>& cam, int camera, int64_t n) { return project_one(args, cam, camera, n); });
 }
 

@@ -10,12 +10,13 @@ namespace luxel {
 
 constexpr int kForwardThreads = 256;
 constexpr int kForwardBlocks = 4;  // of a multiprocessor, which the registers are cut to
+constexpr int kForwardLensBlocks = 2;  // the same with sigma points, which take more
 
-template <typename Args> __device__ __forceinline__ void project_forward(const Args& args) {
+template <typename Camera, typename Args> __device__ __forceinline__ void project_forward(const Args& args) {
   extern __shared__ float4 shared[];
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, camera = blockIdx.y;
   const int first = blockIdx.x * kForwardThreads + warp * kWarpRows, n = first + lane;
-  const auto cam = load_camera<float>(args, camera);
+  const auto cam = load_camera(args, camera, CameraType<Camera>());
   auto row = row_of<float>(args, n);
   Projected<float> projected;
   const bool alive = n < args.count && project_geometry(args, cam, row, projected);

@@ -16,8 +16,8 @@ template <typename T, typename Args, typename Camera> int project_one(const Args
   return tiles > 0 && store_splat(args, cam, camera, n, row, projected) ? tiles : 0;
 }
 
-template <typename T, typename Args> void project_forward(const Args& args) {
-  project_each<T>(args, 512, [&](const auto& cam, int camera, int64_t n) { return project_one<T>(args, cam, camera, n); });
+template <typename T, typename Camera, typename Args> void project_forward(const Args& args) {
+  project_each<Camera>(args, 512, [&](const auto& cam, int camera, int64_t n) { return project_one<T>(args, cam, camera, n); });
 }
 
 }  // namespace

@@ -10,13 +10,13 @@ namespace {
 // number of threads.
 constexpr int kBlock = 1024;
 
-template <typename T> void backward(const luxel_project_gaussians_args& args) {
+template <typename T, typename Camera> void backward(const luxel_project_gaussians_args& args) {
   const bool skipped = args.skip && *args.skip != 0;
   if (skipped && args.adam_schedule) return;
   const int blocks = (args.count + kBlock - 1) / kBlock;
   std::vector<PoseGradient<T>> poses(static_cast<size_t>(blocks) * args.cameras);
-  std::vector<Pinhole<T>> cameras;
-  for (int camera = 0; camera < args.cameras; ++camera) cameras.push_back(load_camera<T>(args, camera));
+  std::vector<Camera> cameras;
+  for (int camera = 0; camera < args.cameras; ++camera) cameras.push_back(load_camera(args, camera, CameraType<Camera>()));
   const Sink<T, kGaussianParameters> sink(args, parameter_rows<T>(args));
 #pragma omp parallel for schedule(dynamic, 1)
   for (int block = 0; block < blocks; ++block) {
@@ -52,18 +52,25 @@ template <typename T> void backward(const luxel_project_gaussians_args& args) {
   for (size_t i = 0; i < poses.size(); ++i) add_pose(poses[i], out<T>(args.g_world_to_cam) + 16 * (i % args.cameras));
 }
 
+template <typename T> void run_forward(const luxel_project_gaussians_args& args) {
+  args.lens ? project_forward<T, LensCamera<T>>(args) : project_forward<T, Pinhole<T>>(args);
+}
+template <typename T> void run_backward(const luxel_project_gaussians_args& args) {
+  args.lens ? backward<T, LensCamera<T>>(args) : backward<T, Pinhole<T>>(args);
+}
+
 }  // namespace
 }  // namespace luxel
 
 extern "C" {
 
 int luxel_project_gaussians_fwd(const luxel_project_gaussians_args* args) {
-  args->dtype ? luxel::project_forward<double>(*args) : luxel::project_forward<float>(*args);
+  args->dtype ? luxel::run_forward<double>(*args) : luxel::run_forward<float>(*args);
   return 0;
 }
 
 int luxel_project_gaussians_bwd(const luxel_project_gaussians_args* args) {
-  args->dtype ? luxel::backward<double>(*args) : luxel::backward<float>(*args);
+  args->dtype ? luxel::run_backward<double>(*args) : luxel::run_backward<float>(*args);
   return 0;
 }
 }

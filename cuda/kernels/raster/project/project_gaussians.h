@@ -28,8 +28,8 @@ template <typename T> LUXEL_HD ShView<T> sh_view(const luxel_project_gaussians_a
   return {row.sh_dc, row.sh_rest, args.sh_stride, args.sh_degree};
 }
 
-template <typename T>
-LUXEL_HD bool load_projection(const luxel_project_gaussians_args& args, const Pinhole<T>& cam, const GaussianRow<T>& row,
+template <typename T, typename Camera>
+LUXEL_HD bool load_projection(const luxel_project_gaussians_args& args, const Camera& cam, const GaussianRow<T>& row,
                               Vec3<T> mean, GaussianProjection<T>& p, Splat<T>& s) {
   const ProjectionOptions<T> options = {T(args.dilation), args.antialiased != 0};
   return project_gaussian(cam, options, mean, row.quat, load3(row.log_scales), *row.opacity_logit, p, s);
@@ -41,9 +41,9 @@ template <typename T> struct Projected {
   Splat<T> splat;
 };
 
-// False if the Gaussian is not visible.
-template <typename T>
-LUXEL_HD bool project_geometry(const luxel_project_gaussians_args& args, const Pinhole<T>& cam, const GaussianRow<T>& row,
+// False if the Gaussian is not visible. Camera: Pinhole<T> or LensCamera<T>.
+template <typename T, typename Camera>
+LUXEL_HD bool project_geometry(const luxel_project_gaussians_args& args, const Camera& cam, const GaussianRow<T>& row,
                                Projected<T>& projected) {
   projected.mean = load3(row.mean);
   if (!in_depth_range(cam, projected.mean)) return false;  // before the other parameters are loaded: culls much of a large scene
@@ -104,8 +104,8 @@ template <typename T> LUXEL_HD void add_statistics(const Pinhole<T>& cam, const 
 
 // Adds the gradients of a Gaussian through one camera in which it is visible, given those by its splat and values; g_rest and kAdd
 // as in seen_colour_vjp.
-template <bool kAdd, typename T>
-LUXEL_HD void project_one_vjp(const luxel_project_gaussians_args& args, const Pinhole<T>& cam, const GaussianRow<T>& row,
+template <bool kAdd, typename T, typename Camera>
+LUXEL_HD void project_one_vjp(const luxel_project_gaussians_args& args, const Camera& cam, const GaussianRow<T>& row,
                               const T* g_splat, const T* g_value, GaussianGradient<T>& total, Vec3<T>& g_dc, T* g_rest,
                               T* statistics) {
   const Vec3<T> mean = load3(row.mean);

@@ -18,13 +18,13 @@ template <typename T> struct View {
   T timestamp;
 };
 
-template <typename T> void backward(const luxel_project_gaussians4d_args& args) {
+template <typename T, typename Camera> void backward(const luxel_project_gaussians4d_args& args) {
   const bool skipped = args.skip && *args.skip != 0;
   if (skipped && args.adam_schedule) return;
   const int blocks = (args.count + kBlock - 1) / kBlock;
   std::vector<View<T>> views(static_cast<size_t>(blocks) * args.cameras);
-  std::vector<TimedPinhole<T>> cameras;
-  for (int camera = 0; camera < args.cameras; ++camera) cameras.push_back(load_camera<T>(args, camera));
+  std::vector<Camera> cameras;
+  for (int camera = 0; camera < args.cameras; ++camera) cameras.push_back(load_camera(args, camera, CameraType<Camera>()));
   const Sink<T, kParameters4d> sink(args, parameter_rows<T>(args));
 #pragma omp parallel for schedule(dynamic, 1)
   for (int block = 0; block < blocks; ++block) {
@@ -62,18 +62,25 @@ template <typename T> void backward(const luxel_project_gaussians4d_args& args) 
   }
 }
 
+template <typename T> void run_forward(const luxel_project_gaussians4d_args& args) {
+  args.lens ? project_forward<T, Timed<T, LensCamera>>(args) : project_forward<T, Timed<T, Pinhole>>(args);
+}
+template <typename T> void run_backward(const luxel_project_gaussians4d_args& args) {
+  args.lens ? backward<T, Timed<T, LensCamera>>(args) : backward<T, Timed<T, Pinhole>>(args);
+}
+
 }  // namespace
 }  // namespace luxel
 
 extern "C" {
 
 int luxel_project_gaussians4d_fwd(const luxel_project_gaussians4d_args* args) {
-  args->dtype ? luxel::project_forward<double>(*args) : luxel::project_forward<float>(*args);
+  args->dtype ? luxel::run_forward<double>(*args) : luxel::run_forward<float>(*args);
   return 0;
 }
 
 int luxel_project_gaussians4d_bwd(const luxel_project_gaussians4d_args* args) {
-  args->dtype ? luxel::backward<double>(*args) : luxel::backward<float>(*args);
+  args->dtype ? luxel::run_backward<double>(*args) : luxel::run_backward<float>(*args);
   return 0;
 }
 }

@@ -9,7 +9,11 @@ namespace {
 
 __global__ void __launch_bounds__(kForwardThreads, kForwardBlocks)
     project_gaussians4d_fwd_kernel(const __grid_constant__ luxel_project_gaussians4d_args args) {
-  project_forward(args);
+  project_forward<Timed<float, Pinhole>>(args);
+}
+__global__ void __launch_bounds__(kForwardThreads, kForwardLensBlocks)
+    project_gaussians4d_fwd_lens_kernel(const __grid_constant__ luxel_project_gaussians4d_args args) {
+  project_forward<Timed<float, LensCamera>>(args);
 }
 
 }  // namespace
@@ -19,5 +23,6 @@ extern "C" int luxel_project_gaussians4d_fwd(const luxel_project_gaussians4d_arg
   if (args->dtype != 0) return luxel::fail("the GPU kernels take float32");
   if (!luxel::aligned(args->splats)) return luxel::fail("project_gaussians4d: splats must be aligned to 16 bytes");
   LUXEL_CUDA(cudaSetDevice(args->device));
-  return luxel::launch_forward("project_gaussians4d_fwd", luxel::project_gaussians4d_fwd_kernel, *args);
+  const auto kernel = args->lens ? luxel::project_gaussians4d_fwd_lens_kernel : luxel::project_gaussians4d_fwd_kernel;
+  return luxel::launch_forward("project_gaussians4d_fwd", kernel, *args);
 }

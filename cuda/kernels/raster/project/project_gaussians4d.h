@@ -12,12 +12,13 @@ LUXEL_HD int value_channels(const luxel_project_gaussians4d_args& args) {
 }
 LUXEL_HD int sh_terms(const luxel_project_gaussians4d_args& args) { return sh_terms(args.sh_degree, args.sh_stride); }
 
-// A camera with a timestamp.
-template <typename T> struct TimedPinhole : Pinhole<T> {
+// A camera with a timestamp; T: its numbers, Base: Pinhole<T> or LensCamera<T>.
+template <typename T, template <typename> typename Base> struct Timed : Base<T> {
   T timestamp;
 };
-template <typename T> LUXEL_HD TimedPinhole<T> load_camera(const luxel_project_gaussians4d_args& args, int camera) {
-  return {load_camera<T, luxel_project_gaussians4d_args>(args, camera), in<T>(args.timestamps)[camera]};
+template <typename T, template <typename> typename Base>
+LUXEL_HD Timed<T, Base> load_camera(const luxel_project_gaussians4d_args& args, int camera, CameraType<Timed<T, Base>>) {
+  return {load_camera(args, camera, CameraType<Base<T>>()), in<T>(args.timestamps)[camera]};
 }
 
 // Pointers to the parameters of one Gaussian, in global or shared memory.
@@ -33,8 +34,8 @@ template <typename T> LUXEL_HD ShView<T> sh_view(const luxel_project_gaussians4d
   return {row.sh_dc, row.sh_rest, args.sh_stride, args.sh_degree};
 }
 
-template <typename T>
-LUXEL_HD bool load_projection(const luxel_project_gaussians4d_args& args, const TimedPinhole<T>& cam, const Gaussian4dRow<T>& row,
+template <typename T, typename Camera>
+LUXEL_HD bool load_projection(const luxel_project_gaussians4d_args& args, const Camera& cam, const Gaussian4dRow<T>& row,
                               Gaussian4dProjection<T>& p, Splat<T>& s) {
   const ProjectionOptions<T> options = {T(args.dilation), args.antialiased != 0};
   return project_gaussian4d(cam, options, cam.timestamp, row.mean, *row.time, row.log_scales, *row.log_scale_t, row.rotor,
@@ -42,9 +43,8 @@ LUXEL_HD bool load_projection(const luxel_project_gaussians4d_args& args, const 
 }
 
 // False if the Gaussian is not visible.
-template <typename T>
-LUXEL_HD bool project_geometry(const luxel_project_gaussians4d_args& args, const TimedPinhole<T>& cam,
-                               const Gaussian4dRow<T>& row, Projected<T>& projected) {
+template <typename T, typename Camera>
+LUXEL_HD bool project_geometry(const luxel_project_gaussians4d_args& args, const Camera& cam, const Gaussian4dRow<T>& row, Projected<T>& projected) {
   Gaussian4dProjection<T> p;
   if (!load_projection(args, cam, row, p, projected.splat)) return false;
   projected.mean = p.mean;
@@ -65,8 +65,8 @@ template <typename T> struct Gaussian4dTotal {
 
 // Adds the gradients of a Gaussian through one camera in which it is visible, given those by its splat and values; g_rest and kAdd
 // as in seen_colour_vjp.
-template <bool kAdd, typename T>
-LUXEL_HD void project_one_vjp(const luxel_project_gaussians4d_args& args, const TimedPinhole<T>& cam, const Gaussian4dRow<T>& row,
+template <bool kAdd, typename T, typename Camera>
+LUXEL_HD void project_one_vjp(const luxel_project_gaussians4d_args& args, const Camera& cam, const Gaussian4dRow<T>& row,
                               const T* g_splat, const T* g_value, Gaussian4dTotal<T>& total, T* g_rest, T* statistics) {
   Gaussian4dProjection<T> p;
   Splat<T> s;

@@ -82,7 +82,7 @@ __device__ __forceinline__ void store_small(const float (&gradient)[kSmall4d], f
 
 // kGeneral: several cameras, or gradients by camera or timestamp. Otherwise there is one camera, and the parameters in shared
 // memory are overwritten by their gradients.
-template <bool kAdam, bool kGeneral>
+template <typename Camera, bool kAdam, bool kGeneral>
 __global__ void __launch_bounds__(threads_of(kGeneral), blocks_of(kGeneral))
     project_gaussians4d_bwd_kernel(const __grid_constant__ luxel_project_gaussians4d_args args,
                                    const __grid_constant__ WarpSink<kParameters4d> sink) {
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(threads_of(kGeneral), blocks_of(kGeneral))
         if (here) {
           const float* g_splat = in<float>(args.g_splats) + LUXEL_GAUSSIAN_ROW * index;
           const float* g_value = in<float>(args.g_values) + value_channels(args) * index;
-          project_one_vjp<true>(args, load_camera<float>(args, camera), row, g_splat, g_value, total, g_rest,
+          project_one_vjp<true>(args, load_camera(args, camera, CameraType<Camera>()), row, g_splat, g_value, total, g_rest,
                                 stats.of_view());
         }
         stats.end_view(camera == 0);
@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(threads_of(kGeneral), blocks_of(kGeneral))
       const Gaussian4dRow<float> row = staged_row(numbers, g_rest, lane);
       for (int k = any ? 3 * sh_terms(args) : 0; k < width; ++k) g_rest[k] = 0.0f;
       if (any) {
-        project_one_vjp<false>(args, load_camera<float>(args, 0), row, behind + LUXEL_GAUSSIAN_ROW * lane,
+        project_one_vjp<false>(args, load_camera(args, 0, CameraType<Camera>()), row, behind + LUXEL_GAUSSIAN_ROW * lane,
                                behind + LUXEL_GAUSSIAN_ROW * kWarpRows + value_channels(args) * lane, total, g_rest, statistics);
         flatten(row, total, gradient);
       }
@@ -146,11 +146,17 @@ __global__ void __launch_bounds__(threads_of(kGeneral), blocks_of(kGeneral))
   writer.take(numbers, args.count);
 }
 
-template <bool kAdam, bool kGeneral> int run(const luxel_project_gaussians4d_args& args) {
+template <typename Camera, bool kAdam, bool kGeneral> int run(const luxel_project_gaussians4d_args& args) {
   constexpr int kThreads = threads_of(kGeneral);
   const size_t shared = sizeof(float) * (kThreads / kWarpRows) * numbers_of_warp(args, kGeneral);
-  return launch("project_gaussians4d_bwd", project_gaussians4d_bwd_kernel<kAdam, kGeneral>, blocks_for(args.count, kThreads),
+  return launch("project_gaussians4d_bwd", project_gaussians4d_bwd_kernel<Camera, kAdam, kGeneral>, blocks_for(args.count, kThreads),
                 kThreads, shared, args.stream, args, make_sink(args, parameter_rows<float>(args)));
+}
+
+template <typename Camera> int run(const luxel_project_gaussians4d_args& args) {
+  const bool general = args.cameras != 1 || args.g_world_to_cam || args.g_timestamps;
+  if (args.adam_schedule) return general ? run<Camera, true, true>(args) : run<Camera, true, false>(args);
+  return general ? run<Camera, false, true>(args) : run<Camera, false, false>(args);
 }
 
 }  // namespace
@@ -161,7 +167,6 @@ extern "C" int luxel_project_gaussians4d_bwd(const luxel_project_gaussians4d_arg
   if (!luxel::aligned(args->g_splats) || !luxel::aligned(args->statistics))
     return luxel::fail("project_gaussians4d: g_splats and statistics must be aligned to 16 bytes");
   LUXEL_CUDA(cudaSetDevice(args->device));
-  const bool general = args->cameras != 1 || args->g_world_to_cam || args->g_timestamps;
-  if (args->adam_schedule) return general ? luxel::run<true, true>(*args) : luxel::run<true, false>(*args);
-  return general ? luxel::run<false, true>(*args) : luxel::run<false, false>(*args);
+  using namespace luxel;
+  return args->lens ? run<Timed<float, LensCamera>>(*args) : run<Timed<float, Pinhole>>(*args);
 }

@@ -12,7 +12,9 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kSmall = 14;  // numbers of a Gaussian without sh_rest
-constexpr int kBlocks = 5;  // resident blocks per multiprocessor, which limit the registers; the fastest of 4, 5, 6
+// Resident blocks per multiprocessor, which limit the registers; 5 is the fastest of 4, 5, 6. Sigma points take more registers.
+template <typename Camera> __host__ __device__ constexpr int blocks_of(bool general) { return general ? 4 : 5; }
+template <> __host__ __device__ constexpr int blocks_of<LensCamera<float>>(bool) { return 3; }
 
 // Floats of shared memory per warp.
 __host__ __device__ __forceinline__ int numbers_of_warp(const luxel_project_gaussians_args& args, bool general) {
@@ -50,8 +52,8 @@ __device__ __forceinline__ void stage_inputs(const luxel_project_gaussians_args&
 
 // kGeneral: several cameras, or gradients by the camera. Otherwise there is one camera, and the inputs that stage_inputs loads are
 // overwritten by their gradients.
-template <bool kAdam, bool kGeneral>
-__global__ void __launch_bounds__(kThreads, kGeneral ? 4 : kBlocks)
+template <typename Camera, bool kAdam, bool kGeneral>
+__global__ void __launch_bounds__(kThreads, blocks_of<Camera>(kGeneral))
     project_gaussians_bwd_kernel(const __grid_constant__ luxel_project_gaussians_args args,
                                  const __grid_constant__ WarpSink<kGaussianParameters> sink) {
   extern __shared__ float4 shared[];
@@ -86,7 +88,7 @@ __global__ void __launch_bounds__(kThreads, kGeneral ? 4 : kBlocks)
         if (here) {
           const float* g_splat = in<float>(args.g_splats) + LUXEL_GAUSSIAN_ROW * index;
           const float* g_value = in<float>(args.g_values) + value_channels(args) * index;
-          project_one_vjp<true>(args, load_camera<float>(args, camera), row_of<float>(args, n), g_splat, g_value, g, g_dc,
+          project_one_vjp<true>(args, load_camera(args, camera, CameraType<Camera>()), row_of<float>(args, n), g_splat, g_value, g, g_dc,
                                 g_rest, stats.of_view());
         }
         stats.end_view(camera == 0);
@@ -108,7 +110,7 @@ __global__ void __launch_bounds__(kThreads, kGeneral ? 4 : kBlocks)
       const float* g_values = g_splats + LUXEL_GAUSSIAN_ROW * kWarpRows;
       for (int k = any ? 3 * sh_terms(args) : 0; k < width; ++k) g_rest[k] = 0.0f;
       if (any)
-        project_one_vjp<false>(args, load_camera<float>(args, 0), row, g_splats + LUXEL_GAUSSIAN_ROW * lane,
+        project_one_vjp<false>(args, load_camera(args, 0, CameraType<Camera>()), row, g_splats + LUXEL_GAUSSIAN_ROW * lane,
                                g_values + value_channels(args) * lane, g, g_dc, g_rest, statistics);
       if (penalties) penalties_vjp(args, row, g);
     }
@@ -117,11 +119,17 @@ __global__ void __launch_bounds__(kThreads, kGeneral ? 4 : kBlocks)
   writer.take(gradients, args.count);
 }
 
-template <bool kAdam, bool kGeneral> int run(const luxel_project_gaussians_args& args) {
+template <typename Camera, bool kAdam, bool kGeneral> int run(const luxel_project_gaussians_args& args) {
   const int grid = (args.count + kThreads - 1) / kThreads;
   const size_t shared = sizeof(float) * (kThreads / kWarpRows) * numbers_of_warp(args, kGeneral);
-  return launch("project_gaussians_bwd", project_gaussians_bwd_kernel<kAdam, kGeneral>, grid, kThreads, shared, args.stream, args,
+  return launch("project_gaussians_bwd", project_gaussians_bwd_kernel<Camera, kAdam, kGeneral>, grid, kThreads, shared, args.stream, args,
                 make_sink(args, parameter_rows<float>(args)));
+}
+
+template <typename Camera> int run(const luxel_project_gaussians_args& args) {
+  const bool general = args.cameras != 1 || args.g_world_to_cam;
+  if (args.adam_schedule) return general ? run<Camera, true, true>(args) : run<Camera, true, false>(args);
+  return general ? run<Camera, false, true>(args) : run<Camera, false, false>(args);
 }
 
 }  // namespace
@@ -132,7 +140,5 @@ extern "C" int luxel_project_gaussians_bwd(const luxel_project_gaussians_args* a
   if (!luxel::aligned(args->g_splats) || !luxel::aligned(args->statistics))
     return luxel::fail("project_gaussians: g_splats and statistics must be aligned to 16 bytes");
   LUXEL_CUDA(cudaSetDevice(args->device));
-  const bool general = args->cameras != 1 || args->g_world_to_cam;
-  if (args->adam_schedule) return general ? luxel::run<true, true>(*args) : luxel::run<true, false>(*args);
-  return general ? luxel::run<false, true>(*args) : luxel::run<false, false>(*args);
+  return args->lens ? luxel::run<luxel::LensCamera<float>>(*args) : luxel::run<luxel::Pinhole<float>>(*args);
 }
