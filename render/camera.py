@@ -170,6 +170,7 @@ class View:
         read: gives the undistorted pixels; may be slow (decodes a file) or cached.
         time: seconds, or [0, 1] where the capture says so; 0 for static scenes.
         path: the file behind it, where there is one.
+        stops: exposure by its EXIF data, relative to other views of the capture; None: unknown.
     """
 
     name: str
@@ -177,6 +178,7 @@ class View:
     read: Callable[[], Pixels]
     time: float = 0.0
     path: Path | None = None
+    stops: float | None = None
 
 
 def poses_of(views: Iterable[View]) -> np.ndarray:

@@ -273,8 +273,9 @@ LUXEL_API int luxel_velocity_consistency_bwd(const luxel_velocity_consistency_ar
 /* view_exposure: renders as photographs of another exposure and white balance would show them.
  *
  * With x = image - transmittance background, y = diag(exp(parameters)) x (P = 3), or y = x + A x + (1 - transmittance) b
- * with A the first nine parameters, row by row, and b the others (P = 12); shown = y + transmittance background. Without
- * transmittance it counts as 0. */
+ * with A the first nine parameters, row by row, and b the others (P = 12), or y = cover f(x / cover) with cover = 1 -
+ * transmittance and f the camera of math/camera_response.h (P = 9: exposure, red - green, blue - green, three of vignetting,
+ * three of the response); shown = y + transmittance background. Without transmittance it counts as 0. */
 typedef struct luxel_view_exposure_args {
   int32_t dtype;
   int32_t device;
@@ -286,7 +287,7 @@ typedef struct luxel_view_exposure_args {
   int32_t views;              /* B */
   int32_t width;
   int32_t height;
-  int32_t width_of_view;      /* P: 3 or 12 */
+  int32_t width_of_view;      /* P: 3, 9 or 12 */
   int32_t parts;              /* Q, >= 1 */
   void* shown;                /* fwd out real [B,H,W,3] */
   const void* g_shown;        /* bwd in  real [B,H,W,3] */

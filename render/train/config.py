@@ -151,7 +151,9 @@ class TrainConfig(Options):
     """Opacity compensation of Mip-Splatting for Gaussians smaller than a pixel."""
     exposure: ExposureModel = "none"
     """Learn how the exposure and white balance of each training image differ from the others', so that the scene need
-    not show it. gain: a factor per channel; affine: a matrix and an offset; none: for photographs of one exposure."""
+    not show it. gain: a factor per channel; affine: a matrix and an offset; camera: exposure and white balance in
+    linear light, beginning at EXIF exposures, and vignetting and response of each camera; none: for photographs of one
+    exposure."""
     refine_poses: bool = False
     """Correct the camera poses of the training images while the scene is learnt; for poses that are not exact. Held-out
     views are scored with their given and with their refined poses."""

@@ -18,8 +18,6 @@ from luxel.render.ops.train.gather_view import (
     ADAM,
     BACKGROUND,
     TIME,
-    VISIT_EXPOSURE,
-    VISIT_POSE,
     count_step_,
     view_numbers,
 )
@@ -55,9 +53,9 @@ def general_step(
     frames: list[Frame] = []
     stats: list[Tensor] = []
     losses: list[Tensor] = []
-    tables = [table for table in context.models.tables if table is not None]
+    of_view = [model for model in (context.models.exposure, context.models.poses) if model is not None]
     seen: list[Tensor] = []  # numbers of the views
-    learnt: list[list[Tensor]] = [[] for _ in tables]  # parameters of each view
+    learnt: list[list[Tensor]] = [[] for _ in of_view]  # parameters of each view
     terms: list[Tensor | float] = []
     views = len(stacks)
     for k, take in enumerate(stacks):
@@ -65,10 +63,10 @@ def general_step(
             context.table[0, 0] += 1
         target, row = take().gather(context.table)
         camera, exposure, poses = target.camera, context.models.exposure, context.models.poses
-        if tables:
+        if of_view:
             seen.append(view_numbers(row[None]))
-            for table, each in zip(tables, learnt, strict=True):
-                each.append(table.rows(seen[-1]))
+            for model, each in zip(of_view, learnt, strict=True):
+                each.append(model.rows(seen[-1]))
         if poses is not None:
             refined = poses.apply(camera.world_to_cam[None], learnt[-1][-1])[0]
             camera = replace(camera, world_to_cam=refined)
@@ -106,8 +104,7 @@ def general_step(
     renew(context, scene)
     terms += [weight * value for weight, value in auxiliary_terms(context, scene, visible)]
     loss = sum((term for term in terms if isinstance(term, Tensor)), photometric)
-    of_views = [parameters for each in learnt for parameters in each]
-    inputs = [*scene.tensors().values(), *of_views]
+    inputs = [*scene.tensors().values(), *(parameters for each in learnt for parameters in each)]
     gradients = torch.autograd.grad(loss, inputs, allow_unused=True)
     gradients, g_views = gradients[: len(scene.names)], gradients[len(scene.names) :]
     if waits:
@@ -135,10 +132,9 @@ def general_step(
             visible if config.sparse_adam else None,
             context.status[1:2],
         )
-    for i, table in enumerate(tables):
-        visit = VISIT_EXPOSURE if table is context.models.tables[0] else VISIT_POSE
-        g_table = torch.cat(list(g_views[i * views : (i + 1) * views]))
-        table.update_(torch.cat(seen), g_table, row[visit], context.status[1:2])
+    for i, model in enumerate(of_view):
+        g_model = torch.cat(list(g_views[i * views : (i + 1) * views]))
+        model.update_(torch.cat(seen), g_model, row, context.status[1:2])
     if stats and not (waits and views == 1):
         _add_statistics(context, stats)
     add_noise(context, scene.tensors(), row)

@@ -15,8 +15,6 @@ from luxel.render.ops.train.gather_view import (
     BACKGROUND,
     STEP,
     TIME,
-    VISIT_EXPOSURE,
-    VISIT_POSE,
     count_step_,
     view_numbers,
 )
@@ -100,7 +98,7 @@ def fused_step(
     world_to_cam, poses = target.camera.world_to_cam, context.models.poses
     if poses is not None:
         moved_views = view_numbers(rows)
-        pose = poses.table.rows(moved_views)
+        pose = poses.rows(moved_views)
         world_to_cam = poses.apply(world_to_cam, pose)
     view = Viewing(
         world_to_cam=world_to_cam,
@@ -178,7 +176,7 @@ def fused_step(
     )
     if poses is not None:
         g_pose = poses.backward(weights["g_world_to_cam"], target.camera.world_to_cam, pose)
-        poses.table.update_(moved_views, g_pose, rows[-1, VISIT_POSE], context.status[1:2])
+        poses.update_(moved_views, g_pose, rows[-1], context.status[1:2])
     add_noise(context, params, rows[0])
     return StepOutput(loss, image[-1], transmittance[-1], target.view(-1))
 
@@ -220,12 +218,12 @@ def exposed(
     exposure = context.models.exposure
     assert exposure is not None
     views, background = view_numbers(rows), rows[:, BACKGROUND]
-    inputs = image, exposure.table.rows(views), transmittance, background
+    inputs = image, exposure.rows(views), transmittance, background
     shown = exposure.apply(*inputs)
     target = context.models.counted(shown, target, rows[-1])
     loss, g_shown = photometric(context, shown, target)
     g_image, g_exposure, g_through = exposure.backward(g_shown, *inputs)
-    exposure.table.update_(views, g_exposure, rows[-1, VISIT_EXPOSURE], context.status[1:2])
+    exposure.update_(views, g_exposure, rows[-1], context.status[1:2])
     return loss, shown, g_image, g_through, target
 
 

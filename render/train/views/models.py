@@ -42,7 +42,7 @@ class ViewModels:
             extent: of the scene, capture units.
             device: of the scene.
         """
-        exposure = None if config.exposure == "none" else Exposure(config.exposure, len(views), device)
+        exposure = None if config.exposure == "none" else Exposure(config.exposure, views, device)
         poses = None
         if config.refine_poses:
             centres = torch.stack([view.camera.position for view in views])
@@ -50,14 +50,19 @@ class ViewModels:
         return ViewModels(exposure, poses, config.ignore_transients)
 
     @property
-    def tables(self) -> tuple[ViewTable | None, ViewTable | None]:
-        """The parameters of exposure and poses."""
-        return self.exposure and self.exposure.table, self.poses and self.poses.table
+    def tables(self) -> tuple[ViewTable | None, ViewTable | None, ViewTable | None]:
+        """The parameters of exposure, poses and cameras."""
+        exposure = self.exposure
+        return exposure and exposure.table, self.poses and self.poses.table, exposure and exposure.shared
 
     @property
     def scoring(self) -> dict[str, Any]:
         """Which further scores of held-out views tell what was learnt: options of `luxel.render.evaluate.evaluate`."""
-        return {"aligned": self.exposure is not None, "refine": self.poses and self.poses.extent}
+        return {
+            "aligned": self.exposure is not None,
+            "photographed": self.exposure and self.exposure.photographed,
+            "refine": self.poses and self.poses.extent,
+        }
 
     def visit(self, sample: int, samples: int) -> tuple[float, ...]:
         """What a row of the table has of a visit, OF_VIEW of `gather_view`.
@@ -66,8 +71,9 @@ class ViewModels:
             sample: number of the visit among those of all views, from 0.
             samples: visits of all views in the whole run.
         """
-        pairs = [(0.0, 1.0) if table is None else table.schedule(sample, samples) for table in self.tables]
-        return *(value for pair in pairs for value in pair), threshold(sample / max(1, samples))
+        visits = [(0.0, 1.0) if table is None else table.schedule(sample, samples) for table in self.tables]
+        exposure, pose, camera = visits
+        return *exposure, *pose, threshold(sample / max(1, samples)), *camera
 
     def counted(self, image: Tensor, target: Target, row: Tensor) -> Target:
         """The target with the weights of the pixels that count in the loss.
