@@ -38,6 +38,7 @@ def score(
     antialiased: bool = False,
     lpips: bool = True,
     aligned: bool = False,
+    photographed: Callable[..., Tensor] | None = None,
     refine: float | None = None,
     known: Evaluation | None = None,
     facts: Mapping[str, Any] | None = None,
@@ -54,7 +55,7 @@ def score(
         background: colour behind the scene and behind cut-out images.
         antialiased: whether the scene was trained with antialiasing.
         lpips: compute LPIPS.
-        aligned, refine: further scores, see `luxel.render.evaluate.evaluate`.
+        aligned, photographed, refine: further scores, see `luxel.render.evaluate.evaluate`.
         known: scores of these views, if they were computed before; only the images are then rendered.
         facts, notes: for the page, see `Report.finish`.
         render: render function, called like luxel.render.rasterize.
@@ -91,6 +92,7 @@ def score(
             antialiased=antialiased,
             lpips=lpips and known is None,
             aligned=aligned and known is None,
+            photographed=photographed,
             refine=refine if known is None else None,
             on_view=keep,
             render=render,

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from luxel.render.camera import View
+from luxel.render.errors import LuxelError
 from luxel.render.ops.train.gather_view import VISIT_CAMERA, VISIT_EXPOSURE
 from luxel.render.ops.train.view_exposure import view_exposure
 from luxel.render.train.views.table import ViewTable
 
 ExposureModel = Literal["none", "gain", "affine", "camera"]
 WIDTHS = {"gain": 3, "affine": 12, "camera": 3}  # parameters per image
+TABLES = {"gain": "exposure", "affine": "exposure", "camera": "exposure.stops"}  # names in a checkpoint
 SHARED = 6  # parameters per camera: vignetting and response
 RATE, FINAL = 0.02, 0.05
 FEWEST_VIEWS = 4  # per camera on average; see `Cameras`
@@ -45,7 +47,7 @@ class Exposure:
 
     def __init__(self, model: ExposureModel, views: Sequence[View], device: torch.device) -> None:
         self.model = model
-        self.table = ViewTable("exposure", len(views), WIDTHS[model], RATE, FINAL, device)
+        self.table = ViewTable(TABLES[model], len(views), WIDTHS[model], RATE, FINAL, device)
         self.shared: ViewTable | None = None
         if model == "camera":
             self._cameras = Cameras(views)
@@ -61,6 +63,21 @@ class Exposure:
     def tables(self) -> list[ViewTable]:
         """All that is learnt."""
         return [self.table] if self.shared is None else [self.table, self.shared]
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """What a checkpoint holds of it.
+
+        Raises:
+            LuxelError: it was learnt with another model or of other views.
+        """
+        for table in self.tables:
+            known = {name: tensors[name] for name in table.tensors() if name in tensors}
+            if any(t.shape != table.tensors()[name].shape for name, t in known.items()) or not known:
+                raise LuxelError(
+                    f"The checkpoint has no exposures of model {self.model} for these views.",
+                    "Open the capture as it was trained on.",
+                )
+            table.restore(known)
 
     def rows(self, views: Tensor) -> Tensor:
         """The parameters of views, int64 [B], as `view_exposure` takes them and as a leaf of autograd: [B, P]."""

@@ -14,8 +14,9 @@ from toy_run import drop_checkpoints
 
 from luxel.render.camera import Camera, Pixels, View
 from luxel.render.evaluate import evaluate
+from luxel.render.ops.train.view_exposure import view_exposure
 from luxel.render.train.config import Resolution
-from luxel.render.train.views.exposure import Exposure
+from luxel.render.train.views.exposure import Cameras, Exposure
 from luxel.render.train.views.table import ViewTable
 
 MODELS = ("gain", "affine", "camera")
@@ -201,3 +202,59 @@ def test_held_out_views_are_scored_both_ways(toy: Any, tmp_path: Path) -> None:
     plain = toy.trainer(tmp_path / "plain", toy.config()).run(progress=False).evaluation
     assert math.isnan(plain.mean.psnr_aligned) and "psnr_aligned" not in plain.as_dict()["mean"]
     assert "aligned" not in plain.table()
+
+
+def photographed(toy: Any, stops: list[float], vignetting: float, known: bool) -> None:
+    """Photographs of a camera, with an exposure each and corners that are darker by so many stops."""
+    numbers = iter(stops)
+
+    def change(view: Any) -> Any:
+        exposure, pixels = next(numbers), view.read()
+        parameters = torch.tensor([[exposure, 0, 0, -vignetting, 0, 0, 0, 0, 0]])
+        image = torch.from_numpy(pixels.rgb)[None].float() / 255
+        rgb = (255 * view_exposure(image, parameters)[0]).clamp(0, 255).round().to(torch.uint8).numpy()
+        return replace(view, read=lambda: Pixels(rgb), stops=exposure if known else None)
+
+    toy.train, toy.test = ([change(view) for view in views] for views in (toy.train, toy.test))
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["EXIF", "unknown"])
+def test_a_camera_learns_what_photographs_of_one_have(toy: Any, tmp_path: Path, known: bool) -> None:
+    random = np.random.default_rng(0)
+    stops = (0.6 * random.standard_normal(len(toy.train) + len(toy.test)) - 1.0).tolist()
+    photographed(toy, stops, vignetting=1.5, known=known)
+    aligned = {}
+    for name in ("none", "camera"):
+        trainer = toy.trainer(tmp_path / name, toy.config(steps=800, exposure=name))
+        result = trainer.run(progress=False).evaluation
+        black = (0.0, 0.0, 0.0)
+        plain = evaluate(trainer.scene, toy.test, background=black, lpips=False, aligned=True)
+        aligned[name] = (result if name == "camera" else plain).mean.psnr_aligned
+    exposure = trainer.models.exposure
+    planted = torch.tensor(stops[: len(toy.train)])
+    off = exposure.table.values[:, 0] - (planted - planted.mean())
+    assert off.abs().mean() < 0.5 * (planted - planted.mean()).abs().mean()
+    r2 = torch.tensor([0.3**2, 0.6**2])
+    learnt = (exposure.shared.values[0, :3] * torch.stack([r2, r2**2, r2**3], 1)).sum(1)
+    assert -1.5 * 0.36 * 1.6 < float(learnt[1] - learnt[0]) < -1.5 * 0.27 * 0.4, "darker towards the corners"
+    assert aligned["camera"] > aligned["none"] + 0.5
+
+
+def test_exposures_start_at_what_is_known_of_the_photographs() -> None:
+    given = [replace(view, stops=stops) for view, stops in zip(views(4), (1.0, 3.0, None, -1.0), strict=True)]
+    exposure = Exposure("camera", given, CPU)
+    assert exposure.table.values[:, 0].tolist() == [0.0, 2.0, 0.0, -2.0]
+    assert exposure.rows(torch.tensor([1]))[0].tolist() == [2.0] + 8 * [0.0]
+    assert not Exposure("gain", given, CPU).table.values.any()
+
+
+def test_cameras_are_told_apart_by_size_and_intrinsics() -> None:
+    def cameras(*kinds: tuple[int, float]) -> list[View]:
+        near = [Camera.look_at((0, -3, 0), (0, 0, 0), width=w, height=5) for w, _ in kinds]
+        scaled = [replace(c, intrinsics=c.intrinsics * f) for c, (_, f) in zip(near, kinds, strict=True)]
+        return [replace(view, camera=c) for view, c in zip(views(len(kinds)), scaled, strict=True)]
+
+    two = Cameras(cameras(*[(6, 1.0)] * 5, *[(6, 2.0)] * 5))
+    assert two.count == 2 and [two.number(view) for view in cameras((6, 2.0), (6, 1.0), (7, 1.0))] == [1, 0, None]
+    each = Cameras(cameras(*[(6, 1 + 0.01 * i) for i in range(8)], (7, 1.0)))
+    assert each.count == 2, "intrinsics of each photograph: cameras are told apart by size"
