@@ -171,6 +171,7 @@ class View:
         time: seconds, or [0, 1] where the capture says so; 0 for static scenes.
         path: the file behind it, where there is one.
         stops: exposure by its EXIF data, relative to other views of the capture; None: unknown.
+        sharpness: of the photograph relative to those of views beside it, 1 where it is as sharp; None: not measured.
     """
 
     name: str
@@ -179,6 +180,7 @@ class View:
     time: float = 0.0
     path: Path | None = None
     stops: float | None = None
+    sharpness: float | None = None
 
 
 def poses_of(views: Iterable[View]) -> np.ndarray:

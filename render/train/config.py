@@ -160,6 +160,9 @@ class TrainConfig(Options):
     ignore_transients: bool = False
     """Leave out of the loss what only single photographs show, such as people who pass: regions that differ from the
     render by several times the usual error, from a tenth of the run on."""
+    downweight_blur: bool = False
+    """Give photographs that are less sharp than those taken beside them less weight in the loss, so that motion blur
+    does not soften the scene."""
     sparse_adam: bool = False
     """Leave primitives that no view of a step sees as they are, Adam's moments included; faster where views see a
     small part of a large scene."""

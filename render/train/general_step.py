@@ -53,6 +53,7 @@ def general_step(
     frames: list[Frame] = []
     stats: list[Tensor] = []
     losses: list[Tensor] = []
+    rows: list[Tensor] = []  # of the table
     of_view = [model for model in (context.models.exposure, context.models.poses) if model is not None]
     seen: list[Tensor] = []  # numbers of the views
     learnt: list[list[Tensor]] = [[] for _ in of_view]  # parameters of each view
@@ -62,6 +63,7 @@ def general_step(
         if k:
             context.table[0, 0] += 1
         target, row = take().gather(context.table)
+        rows.append(row)
         camera, exposure, poses = target.camera, context.models.exposure, context.models.poses
         if of_view:
             seen.append(view_numbers(row[None]))
@@ -98,12 +100,15 @@ def general_step(
             alpha = alpha_term(frame.alpha, target, config.loss)
             terms.append(alpha if views == 1 else alpha / views)
     photometric = losses[0] if views == 1 else torch.stack(losses).mean()
+    weighted = photometric
+    if context.models.weights is not None:
+        weighted = (torch.stack(losses) * context.models.weights_of(torch.stack(rows))).mean()
     touched = [frame.tile_counts[0] > 0 for frame in frames]
     visible = touched[0] if views == 1 else torch.stack(touched).any(0)
     terms += [weight * value for weight, value in regularisers(context, scene, visible, schedule)]
     renew(context, scene)
     terms += [weight * value for weight, value in auxiliary_terms(context, scene, visible)]
-    loss = sum((term for term in terms if isinstance(term, Tensor)), photometric)
+    loss = sum((term for term in terms if isinstance(term, Tensor)), weighted)
     inputs = [*scene.tensors().values(), *(parameters for each in learnt for parameters in each)]
     gradients = torch.autograd.grad(loss, inputs, allow_unused=True)
     gradients, g_views = gradients[: len(scene.names)], gradients[len(scene.names) :]

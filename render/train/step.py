@@ -129,7 +129,7 @@ def fused_step(
     image, transmittance, g_transmittance = blended.image, blended.transmittance, None
     if context.models.exposure is None:
         target = context.models.counted(image, target, rows[-1])
-        loss, g_image = photometric(context, image, target)
+        loss, g_image = photometric(context, image, target, rows)
     else:
         through = None if target.alpha is None else transmittance
         loss, image, g_image, g_transmittance, target = exposed(context, image, through, target, rows)
@@ -181,8 +181,10 @@ def fused_step(
     return StepOutput(loss, image[-1], transmittance[-1], target.view(-1))
 
 
-def photometric(context: StepContext, image: Tensor, target: Target) -> tuple[Tensor, Tensor]:
-    """The mean of the views' photometric losses, and its gradient by the images, [B, H, W, 3]."""
+def photometric(
+    context: StepContext, image: Tensor, target: Target, rows: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The mean of the views' photometric losses, and the gradient of their weighted mean by the images, [B, H, W, 3]."""
     share, parts = context.config.loss.ssim_weight, [(image, target.rgb, target.weight)]
     if target.weight is not None and image.shape[0] > 1:
         # With weights per pixel, the mean over all views differs from the mean of the views' means.
@@ -192,9 +194,10 @@ def photometric(context: StepContext, image: Tensor, target: Target) -> tuple[Te
         loss, partials, scales = torch.ops.luxel.photometric_loss(*part, share, False, True)
         losses.append(loss)
         gradients.append(torch.ops.luxel.photometric_loss_bwd(seed, *part, partials, scales, share, False))
-    if len(parts) == 1:
-        return losses[0], gradients[0]
-    return torch.stack(losses).mean(), torch.cat(gradients)
+    loss = losses[0] if len(parts) == 1 else torch.stack(losses).mean()
+    gradient = gradients[0] if len(parts) == 1 else torch.cat(gradients)
+    weights = context.models.weights_of(rows)
+    return loss, gradient if weights is None else gradient * weights[:, None, None, None]
 
 
 def exposed(
@@ -221,7 +224,7 @@ def exposed(
     inputs = image, exposure.rows(views), transmittance, background
     shown = exposure.apply(*inputs)
     target = context.models.counted(shown, target, rows[-1])
-    loss, g_shown = photometric(context, shown, target)
+    loss, g_shown = photometric(context, shown, target, rows)
     g_image, g_exposure, g_through = exposure.backward(g_shown, *inputs)
     exposure.update_(views, g_exposure, rows[-1], context.status[1:2])
     return loss, shown, g_image, g_through, target
