@@ -100,9 +100,8 @@ def general_step(
             alpha = alpha_term(frame.alpha, target, config.loss)
             terms.append(alpha if views == 1 else alpha / views)
     photometric = losses[0] if views == 1 else torch.stack(losses).mean()
-    weighted = photometric
-    if context.models.weights is not None:
-        weighted = (torch.stack(losses) * context.models.weights_of(torch.stack(rows))).mean()
+    weights = context.models.weights_of(torch.stack(rows))
+    weighted = photometric if weights is None else (torch.stack(losses) * weights).mean()
     touched = [frame.tile_counts[0] > 0 for frame in frames]
     visible = touched[0] if views == 1 else torch.stack(touched).any(0)
     terms += [weight * value for weight, value in regularisers(context, scene, visible, schedule)]

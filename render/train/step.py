@@ -181,10 +181,8 @@ def fused_step(
     return StepOutput(loss, image[-1], transmittance[-1], target.view(-1))
 
 
-def photometric(
-    context: StepContext, image: Tensor, target: Target, rows: Tensor
-) -> tuple[Tensor, Tensor]:
-    """The mean of the views' photometric losses, and the gradient of their weighted mean by the images, [B, H, W, 3]."""
+def photometric(context: StepContext, image: Tensor, target: Target, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean of the photometric losses, and the gradient of their weighted mean by the images, [B, H, W, 3]."""
     share, parts = context.config.loss.ssim_weight, [(image, target.rgb, target.weight)]
     if target.weight is not None and image.shape[0] > 1:
         # With weights per pixel, the mean over all views differs from the mean of the views' means.

@@ -182,7 +182,9 @@ def open(
     centre = estimate_centre(cam_to_world, contents.points.xyz)
     extent = float(np.median(np.linalg.norm(cam_to_world[:, :3, 3] - centre, axis=1))) or 1.0
     exposures = _exposures(contents, names)
-    train, test = ([_finished(view, NEAR_SHARE * extent, exposures) for view in views] for views in (train, test))
+    train, test = (
+        [_finished(view, NEAR_SHARE * extent, exposures) for view in views] for views in (train, test)
+    )
     return Capture(
         path=path,
         name=contents.name or root.resolve().name or "capture",

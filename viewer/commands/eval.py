@@ -131,7 +131,9 @@ class Eval(Options):
             antialiased=antialiased,
             lpips=self.lpips,
             aligned=self.aligned or config.exposure != "none",
-            photographed=cameras_of_run(self.scene, capture.train, device) if config.exposure == "camera" else None,
+            photographed=cameras_of_run(self.scene, capture.train, device)
+            if config.exposure == "camera"
+            else None,
             refine=scene_extent(capture.train) if self.refined or config.refine_poses else None,
             facts={
                 "scene": f"{self.scene}, {scene.count:,} {scene.noun}",

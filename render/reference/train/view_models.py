@@ -22,7 +22,9 @@ def exposure_reference(
     if parameters.shape[1] == 3:
         image = image * parameters.exp()[:, None, None]
     elif parameters.shape[1] == 9:
-        cover = torch.ones_like(image) if transmittance is None else 1 - transmittance[..., None].expand_as(image)
+        cover = (
+            torch.ones_like(image) if transmittance is None else 1 - transmittance[..., None].expand_as(image)
+        )
         seen = cover > 1e-4
         inner = torch.where(seen, cover, 1.0)
         image = torch.where(seen, inner * camera_reference(image / inner, parameters), image)

@@ -39,9 +39,9 @@ class Exposure:
         device: of the scene.
 
     Attributes:
-        table: the parameters of all views: "gain" [V, 3] natural logarithms of factors; "affine" [V, 12] matrix less the
-            identity, row by row, and offset; "camera" [V, 3] exposure in stops and those of red and blue more than
-            green. Exposures start at the views' ``stops``.
+        table: the parameters of all views: "gain" [V, 3] natural logarithms of factors; "affine" [V, 12] matrix
+            less the identity, row by row, and offset; "camera" [V, 3] exposure in stops, beginning at the views'
+            ``stops``, and those of red and blue more than green.
         shared: of "camera", the parameters of each camera, [G, 6]: vignetting and response; see `view_exposure`.
     """
 

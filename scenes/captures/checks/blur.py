@@ -23,7 +23,9 @@ def relative_sharpness(measures: Measures) -> np.ndarray:
     return np.where(usual > 1, measures.sharpness / np.maximum(usual, 1e-6), 1.0)
 
 
-def with_sharpness(views: Sequence[View], on_progress: Callable[[float], None] = lambda _: None) -> list[View]:
+def with_sharpness(
+    views: Sequence[View], on_progress: Callable[[float], None] = lambda _: None
+) -> list[View]:
     """The views with their `relative_sharpness`; reads all images.
 
     Args:

@@ -248,13 +248,17 @@ def test_exposures_start_at_what_is_known_of_the_photographs() -> None:
     assert not Exposure("gain", given, CPU).table.values.any()
 
 
-def test_cameras_are_told_apart_by_size_and_intrinsics() -> None:
+def test_cameras_are_distinguished_by_size_and_intrinsics() -> None:
     def cameras(*kinds: tuple[int, float]) -> list[View]:
         near = [Camera.look_at((0, -3, 0), (0, 0, 0), width=w, height=5) for w, _ in kinds]
         scaled = [replace(c, intrinsics=c.intrinsics * f) for c, (_, f) in zip(near, kinds, strict=True)]
         return [replace(view, camera=c) for view, c in zip(views(len(kinds)), scaled, strict=True)]
 
     two = Cameras(cameras(*[(6, 1.0)] * 5, *[(6, 2.0)] * 5))
-    assert two.count == 2 and [two.number(view) for view in cameras((6, 2.0), (6, 1.0), (7, 1.0))] == [1, 0, None]
+    assert two.count == 2 and [two.number(view) for view in cameras((6, 2.0), (6, 1.0), (7, 1.0))] == [
+        1,
+        0,
+        None,
+    ]
     each = Cameras(cameras(*[(6, 1 + 0.01 * i) for i in range(8)], (7, 1.0)))
-    assert each.count == 2, "intrinsics of each photograph: cameras are told apart by size"
+    assert each.count == 2, "intrinsics of each photograph: the size says which camera it was"
