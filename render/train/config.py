@@ -163,6 +163,9 @@ class TrainConfig(Options):
     downweight_blur: bool = False
     """Give photographs that are less sharp than those taken beside them less weight in the loss, so that motion blur
     does not soften the scene."""
+    suppress_floaters: bool = False
+    """Scale the gradients of what is near a camera (within 0.37 of the scene extent) by the square of its depth, so
+    that photographs that differ from the others do not leave fog in front of the cameras."""
     sparse_adam: bool = False
     """Leave primitives that no view of a step sees as they are, Adam's moments included; faster where views see a
     small part of a large scene."""
@@ -241,6 +244,10 @@ class TrainConfig(Options):
             (
                 self.deterministic and self.backend != "luxel",
                 f"the {self.backend} backend is not deterministic",
+            ),
+            (
+                self.suppress_floaters and self.backend != "luxel",
+                f"the {self.backend} backend does not support suppress_floaters",
             ),
         ]
 

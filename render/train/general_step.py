@@ -26,7 +26,15 @@ from luxel.render.rasterize import DensifyStatistics, Frame
 from luxel.render.train.dataset import ImageStack, Target
 from luxel.render.train.objective import alpha_term
 from luxel.render.train.optimizer import BETAS, EPS
-from luxel.render.train.step import StepContext, StepOutput, add_noise, auxiliary_terms, regularisers, renew
+from luxel.render.train.step import (
+    FULL_GRADIENT,
+    StepContext,
+    StepOutput,
+    add_noise,
+    auxiliary_terms,
+    regularisers,
+    renew,
+)
 from luxel.render.train.timeline import ScheduleValues
 
 
@@ -78,6 +86,8 @@ def general_step(
             # With one view that cannot stall, statistics are accumulated directly.
             stats.append(held if waits and views == 1 else torch.zeros_like(held))
             options["statistics"] = DensifyStatistics(stats[-1])
+        if config.suppress_floaters:
+            options["full_gradient_depth"] = FULL_GRADIENT * context.extent
         frame = render(
             scene,
             camera,

@@ -20,7 +20,14 @@ from luxel.render.ops.train.gather_view import (
 )
 from luxel.render.ops.train.langevin_noise import langevin_noise_
 from luxel.render.ops.train.project_adam import project_adam_
-from luxel.render.pipeline import BlendSettings, bin_tiles, blend, blend_backward, project
+from luxel.render.pipeline import (
+    BlendSettings,
+    bin_tiles,
+    blend,
+    blend_backward,
+    gradient_scale,
+    project,
+)
 from luxel.render.primitives import PRIMITIVES
 from luxel.render.primitives.parameters import Viewing
 from luxel.render.primitives.spec import AuxiliaryState, Term
@@ -31,6 +38,9 @@ from luxel.render.train.objective import loss_context, penalties
 from luxel.render.train.optimizer import BETAS, EPS, Optimizer, State
 from luxel.render.train.timeline import ScheduleValues
 from luxel.render.train.views.models import ViewModels
+
+# Of the scene extent: depth from which on gradients count fully (Zhang et al. 2024, "Pixel-GS").
+FULL_GRADIENT = 0.37
 
 
 class StepOutput(NamedTuple):
@@ -142,6 +152,9 @@ def fused_step(
     g_splats, g_values = blend_backward(
         projected, lists, background, settings, blended, g_image, g_transmittance, raw_moments=raw_moments
     )
+    if config.suppress_floaters:
+        scale = gradient_scale(projected, FULL_GRADIENT * context.extent)
+        g_splats, g_values = g_splats * scale, g_values * scale
     options = view._asdict()
     options["timestamps"] = options.pop("times")
     weights: dict[str, Any] = {}
