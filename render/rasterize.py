@@ -173,8 +173,8 @@ def rasterize(
         statistics: updated in place by the backward pass.
         absolute_gradients: accumulate absolute gradients in the statistics too (slightly slower).
         deterministic: bit-identical gradients on the GPU, except by the camera; slower. On the CPU they always are.
-        full_gradient_depth: gradients by what is nearer than this (camera z, capture units) are multiplied by the square
-            of its share of it; 0: none is. See `luxel.render.pipeline.gradient_scale`.
+        full_gradient_depth: gradients by what is nearer than this (camera z, capture units) are multiplied by the
+            square of its share of it; 0: none is. See `luxel.render.pipeline.gradient_scale`.
         max_instances: capacity for (tile, splat) pairs. None: as many as needed, for which the host waits for the
             device; with a number nothing waits, and ``Frame.overflow`` says whether it was too small.
         max_visible: with ``max_instances``, capacity for visible splats, which saves time if few are visible; if
