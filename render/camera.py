@@ -224,6 +224,8 @@ class View:
         path: the file behind it, where there is one.
         depth: gives what is known of the depth along z in capture units, float32 [H, W], 0 where it is not known; None:
             nothing is.
+        stops: exposure by its EXIF data, relative to other views of the capture; None: unknown.
+        sharpness: of the photograph relative to those of views beside it, 1 where it is as sharp; None: not measured.
     """
 
     name: str
@@ -232,6 +234,8 @@ class View:
     time: float = 0.0
     path: Path | None = None
     depth: Callable[[], np.ndarray] | None = None
+    stops: float | None = None
+    sharpness: float | None = None
 
 
 def poses_of(views: Iterable[View]) -> np.ndarray:

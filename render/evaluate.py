@@ -131,6 +131,7 @@ def evaluate(
     antialiased: bool = False,
     lpips: bool = True,
     aligned: bool = False,
+    photographed: Callable[[View, Tensor, Tensor, Tensor], Tensor] | None = None,
     refine: float | None = None,
     depth: Literal["metric", "align"] | None = None,
     on_view: Callable[[View, ViewScore, Tensor, Tensor], None] | None = None,
@@ -151,6 +152,8 @@ def evaluate(
         antialiased: as the scene was trained (Mip-Splatting's opacity compensation).
         lpips: compute LPIPS too; else it is NaN, as for views under 31 pixels a side.
         aligned: compute ``psnr_aligned`` too, which leaves out differences of exposure and white balance.
+        photographed: what the camera of a view makes of a render before that fit, called with view, image [H, W, 3],
+            transmittance [H, W] and background [3].
         refine: compute ``psnr_refined`` too, with cameras that are moved on the scene as it is; its extent, capture
             units.
         depth: compare the rendered depth with that of views that have one: as it is, or fitted to the rendered depth
@@ -177,8 +180,14 @@ def evaluate(
         options: dict[str, Any] = {"time": view.time, "background": behind, "antialiased": antialiased}
         given = view.camera.to(device)
         camera = refine_camera(scene, given, truth, weight, extent=refine or 1.0, render=render, **options)
-        image = render(scene, camera, **options).rgb.clamp(0, 1)
-        return affine_fit(image, truth, weight) if aligned else image
+        frame = render(scene, camera, **options)
+        return fitted(view, frame, truth, weight) if aligned else frame.rgb.clamp(0, 1)
+
+    def fitted(view: View, frame: Any, truth: Tensor, weight: Tensor | None) -> Tensor:
+        image = frame.rgb
+        if photographed is not None:
+            image = photographed(view, image, 1 - frame.alpha, behind)
+        return affine_fit(image.clamp(0, 1), truth, weight)
 
     def errors(view: View, weight: Tensor | None) -> DepthErrors:
         if view.depth is None:
@@ -205,7 +214,7 @@ def evaluate(
                 distance,
                 view.camera.width,
                 view.camera.height,
-                psnr(affine_fit(image, truth, weight), truth, weight) if aligned else math.nan,
+                psnr(fitted(view, frame, truth, weight), truth, weight) if aligned else math.nan,
                 math.nan if refine is None else psnr(refined(view, truth, weight), truth, weight),
                 *(DepthErrors() if depth is None else errors(view, weight)),
             )

@@ -105,6 +105,39 @@ def project(scene: Parameters, view: Viewing, statistics: Tensor | None = None) 
     return scene.project(view, statistics)
 
 
+def gradient_scale(projected: Projected, depth: float) -> Tensor:
+    """Factors of the gradients by splats near a camera: min(1, (z / depth)^2), [C, N, 1].
+
+    What is near a camera fills much of its image and is seen by few others, so a photograph that differs from the
+    others is easily fitted there. Philip & Deschaintre 2023, "Floaters No More"; for Gaussians Zhang et al. 2024,
+    "Pixel-GS", sec. 3.4.
+
+    Args:
+        projected: see `project`.
+        depth: camera z from which on gradients count fully, capture units.
+    """
+    scale = (projected.splats.detach()[..., 3:4] / depth).square().clamp_max(1)
+    return torch.where(projected.tile_counts[..., None] > 0, scale, 1.0)  # the others have no depth
+
+
+class _ScaledGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, scale: Tensor) -> Tensor:
+        ctx.save_for_backward(scale)
+        return values.view_as(values)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return gradients[0] * ctx.saved_tensors[0], None
+
+
+def with_scaled_gradients(projected: Projected, depth: float) -> Projected:
+    """The same splats and values; their gradients are multiplied by `gradient_scale`."""
+    scale = gradient_scale(projected, depth)
+    splats, values = (_ScaledGradient.apply(t, scale) for t in (projected.splats, projected.values))
+    return projected._replace(splats=splats, values=values)
+
+
 def bin_tiles(
     projected: Projected, settings: BlendSettings, *, visible_capacity: int, capacity: int
 ) -> TileLists:

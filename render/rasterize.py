@@ -24,6 +24,7 @@ from luxel.render.pipeline import (
     project,
     viewing,
     with_capacity,
+    with_scaled_gradients,
 )
 from luxel.render.primitives.parameters import Parameters
 
@@ -149,6 +150,7 @@ def rasterize(
     statistics: DensifyStatistics | None = None,
     absolute_gradients: bool = False,
     deterministic: bool = False,
+    full_gradient_depth: float = 0.0,
     max_instances: int | None = None,
     max_visible: int | None = None,
     on_totals: Callable[[Tensor], None] | None = None,
@@ -171,6 +173,8 @@ def rasterize(
         statistics: updated in place by the backward pass.
         absolute_gradients: accumulate absolute gradients in the statistics too (slightly slower).
         deterministic: bit-identical gradients on the GPU, except by the camera; slower. On the CPU they always are.
+        full_gradient_depth: gradients by what is nearer than this (camera z, capture units) are multiplied by the
+            square of its share of it; 0: none is. See `luxel.render.pipeline.gradient_scale`.
         max_instances: capacity for (tile, splat) pairs. None: as many as needed, for which the host waits for the
             device; with a number nothing waits, and ``Frame.overflow`` says whether it was too small.
         max_visible: with ``max_instances``, capacity for visible splats, which saves time if few are visible; if
@@ -200,6 +204,8 @@ def rasterize(
     )
     cameras, size = view.world_to_cam.shape[0], {"width": camera.width, "height": camera.height}
     projected = project(scene, view, None if statistics is None else statistics.data)
+    if full_gradient_depth > 0:
+        projected = with_scaled_gradients(projected, full_gradient_depth)
 
     if on_totals is not None:
         on_totals(projected.totals)

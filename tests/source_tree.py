@@ -46,11 +46,11 @@ RANKS = (
         "depth",
         "pose_refinement",
         "evaluate",
-        "scene_surface",
         "replay",
         "backends",
     ),
     ("runs",),
+    ("scene_surface",),
     ("train", "fields"),
     ("segment", "nets", "light"),
 )

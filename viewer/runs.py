@@ -7,6 +7,9 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import torch
+from torch import Tensor
+
 from luxel.render.camera import View
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
@@ -18,6 +21,7 @@ from luxel.render.runs.owner import OWNER, OwnedError, own
 from luxel.render.runs.results import Result, examine
 from luxel.render.runs.run_config import has_config
 from luxel.render.runs.run_folder import RunFolder
+from luxel.render.train.views.exposure import Exposure
 from luxel.scenes import Capture, load_primitives
 from luxel.scenes.files.formats import find_format, format_of, readable_suffixes
 from luxel.scenes.files.scene_files import finite_primitives
@@ -183,6 +187,27 @@ def load_run_scene(folder: Path, *, keep_non_finite: bool = False) -> Parameters
     except (ValueError, IndexError) as error:
         raise RunError(f"{checkpoints}: the newest checkpoint: {error}.", "Train the run again.") from error
     return finite_primitives(checkpoints, scene, keep=keep_non_finite)
+
+
+def cameras_of_run(
+    folder: Path, views: Sequence[View], device: torch.device
+) -> Callable[[View, Tensor, Tensor, Tensor], Tensor] | None:
+    """What the cameras of a run with `--exposure camera` make of renders, see `Exposure.photographed`; None, with a
+    message, where no checkpoint has it.
+
+    Args:
+        folder: of the run.
+        views: that it was trained on.
+        device: of the renders.
+    """
+    exposure = Exposure("camera", views, device)
+    try:
+        tensors = load_newest(folder / "checkpoints", print_once, RunFolder.read_body(folder)).tensors
+        exposure.restore(tensors)
+    except LuxelError as error:
+        print_once(f"{error} Scores are without the vignetting and response of the cameras.")
+        return None
+    return exposure.photographed
 
 
 def is_field_run(path: Path) -> bool:

@@ -38,6 +38,7 @@ def score(
     antialiased: bool = False,
     lpips: bool = True,
     aligned: bool = False,
+    photographed: Callable[..., Tensor] | None = None,
     refine: float | None = None,
     depth: Literal["metric", "align"] | None = None,
     known: Evaluation | None = None,
@@ -55,7 +56,7 @@ def score(
         background: colour behind the scene and behind cut-out images.
         antialiased: whether the scene was trained with antialiasing.
         lpips: compute LPIPS.
-        aligned, refine, depth: further scores, see `luxel.render.evaluate.evaluate`.
+        aligned, photographed, refine, depth: further scores, see `luxel.render.evaluate.evaluate`.
         known: scores of these views, if they were computed before; only the images are then rendered.
         facts, notes: for the page, see `Report.finish`.
         render: render function, called like luxel.render.rasterize.
@@ -92,6 +93,7 @@ def score(
             antialiased=antialiased,
             lpips=lpips and known is None,
             aligned=aligned and known is None,
+            photographed=photographed,
             refine=refine if known is None else None,
             depth=depth if known is None else None,
             on_view=keep,

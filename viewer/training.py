@@ -18,13 +18,16 @@ from luxel.render.replay import release_memory
 from luxel.render.runs.memory import is_out_of_memory
 from luxel.render.runs.out_of_memory import out_of_memory, save_what_is_possible
 from luxel.render.train import TrainConfig, Trainer, TrainResult
+from luxel.render.train.resume import read_config
 from luxel.scenes import Capture, save_scene
+from luxel.scenes.captures.checks.blur import with_sharpness
 from luxel.scenes.errors import CaptureError
 from luxel.viewer.attach import RunServer
 from luxel.viewer.capture_warnings import CaptureWarnings
 from luxel.viewer.doctor import facts as machine_facts
 from luxel.viewer.known_facts import facts_of_training
 from luxel.viewer.origin import Origin
+from luxel.viewer.progress import opening
 from luxel.viewer.scoring import background_of, psnr_in_words, score
 
 if TYPE_CHECKING:
@@ -82,13 +85,18 @@ def fit(
     def export(scene: Any, path: Path) -> None:
         save_scene(path, scene, facts=facts_of_training(trainer.config, capture, scene))
 
+    weighted = config if overrides is None else read_config(folder)[0]
+    train_views = capture.train
+    if (overrides or {}).get("downweight_blur", weighted.downweight_blur):
+        with opening("measuring sharpness") as on_progress:
+            train_views = with_sharpness(train_views, lambda share: on_progress("photographs", share))
     if overrides is None:
         first = capture.points if start is None else start
-        trainer = Trainer(config, capture.train, capture.test, first, folder, device, export, about=about)
+        trainer = Trainer(config, train_views, capture.test, first, folder, device, export, about=about)
     else:
         trainer = Trainer.resume(
             folder,
-            capture.train,
+            train_views,
             capture.test,
             device=device,
             overrides=overrides,

@@ -67,9 +67,9 @@ LUXEL_API int luxel_adam(const luxel_adam_args* args);
 /* gather_view: copies images and cameras of the B views of the present training step, by a cursor in device memory, so that a
  * step captured in a CUDA graph can be replayed for one view after another.
  *
- * table [1+table_rows,24] of 32-bit numbers: row 0 starts with the cursor (int32). The row of view b is 1 + cursor + b, clamped
+ * table [1+table_rows,28] of 32-bit numbers: row 0 starts with the cursor (int32). The row of view b is 1 + cursor + b, clamped
  * to the table: image index (int32), camera index (int32), ten floats of the optimiser's schedule, the background (3 floats),
- * the number of the step (int32), the timestamp of the view (float), seven unused. Bytes are divided by 255;
+ * the number of the step (int32), the timestamp of the view (float), eleven more of the schedule. Bytes are divided by 255;
  * rgb = background + alpha (image - background) with alphas, else the image. P: number of images, V: of cameras. */
 typedef struct luxel_gather_view_args {
   int32_t dtype;
@@ -81,7 +81,7 @@ typedef struct luxel_gather_view_args {
   const float* poses;         /* in  [V,4,4] world_to_cam */
   const float* intrinsics;    /* in  [V,4+lens] fx fy cx cy (px), then the lens (abi/raster.h) */
   int32_t lens;               /* numbers of a lens: 0 or LUXEL_LENS */
-  const int32_t* table;       /* in  [1+table_rows,24] */
+  const int32_t* table;       /* in  [1+table_rows,28] */
   int32_t table_rows;
   int32_t views;              /* B */
   int32_t width;
@@ -91,7 +91,7 @@ typedef struct luxel_gather_view_args {
   float* weight;              /* out [B,H,W] in [0,1], with weights only */
   float* world_to_cam;        /* out [B,4,4] */
   float* camera;              /* out [B,4+lens] intrinsics */
-  int32_t* row;               /* out [B,24] rows of the table */
+  int32_t* row;               /* out [B,28] rows of the table */
 } luxel_gather_view_args;
 LUXEL_API int luxel_gather_view(const luxel_gather_view_args* args);
 
@@ -106,7 +106,7 @@ typedef struct luxel_count_step_args {
   const int32_t* overflow;    /* in    [1] from bin_splats */
   const int64_t* totals;      /* in    [2] from project_<primitive>, of all views together */
   int32_t views;              /* B */
-  int32_t* table;             /* inout [1+table_rows,24] of gather_view; only the cursor is changed */
+  int32_t* table;             /* inout [1+table_rows,28] of gather_view; only the cursor is changed */
   int32_t* status;            /* inout [4] completed steps; 1 after an overflow, else 0; largest number of tile instances per
                                  view (mean over the views of a step) so far; unused */
 } luxel_count_step_args;
@@ -304,8 +304,9 @@ LUXEL_API int luxel_velocity_consistency_bwd(const luxel_velocity_consistency_ar
 /* view_exposure: renders as photographs of another exposure and white balance would show them.
  *
  * With x = image - transmittance background, y = diag(exp(parameters)) x (P = 3), or y = x + A x + (1 - transmittance) b
- * with A the first nine parameters, row by row, and b the others (P = 12); shown = y + transmittance background. Without
- * transmittance it counts as 0. */
+ * with A the first nine parameters, row by row, and b the others (P = 12), or y = cover f(x / cover) with cover = 1 -
+ * transmittance and f the camera of math/camera_response.h (P = 9: exposure, red - green, blue - green, three of vignetting,
+ * three of the response); shown = y + transmittance background. Without transmittance it counts as 0. */
 typedef struct luxel_view_exposure_args {
   int32_t dtype;
   int32_t device;
@@ -317,7 +318,7 @@ typedef struct luxel_view_exposure_args {
   int32_t views;              /* B */
   int32_t width;
   int32_t height;
-  int32_t width_of_view;      /* P: 3 or 12 */
+  int32_t width_of_view;      /* P: 3, 9 or 12 */
   int32_t parts;              /* Q, >= 1 */
   void* shown;                /* fwd out real [B,H,W,3] */
   const void* g_shown;        /* bwd in  real [B,H,W,3] */

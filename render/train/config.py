@@ -154,7 +154,9 @@ class TrainConfig(Options):
     """Opacity compensation of Mip-Splatting for Gaussians smaller than a pixel."""
     exposure: ExposureModel = "none"
     """Learn how the exposure and white balance of each training image differ from the others', so that the scene need
-    not show it. gain: a factor per channel; affine: a matrix and an offset; none: for photographs of one exposure."""
+    not show it. gain: a factor per channel; affine: a matrix and an offset; camera: exposure and white balance in
+    linear light, beginning at EXIF exposures, and vignetting and response of each camera; none: for photographs of one
+    exposure."""
     refine_poses: bool = False
     """Correct the camera poses of the training images while the scene is learnt; for poses that are not exact. Held-out
     views are scored with their given and with their refined poses."""
@@ -172,6 +174,12 @@ class TrainConfig(Options):
     of 1 less the correlation (align). None: 0.2, with align 0.05."""
     depth_final: PositiveShare = 0.05
     """Factor on that weight at the end of the run, reached exponentially."""
+    downweight_blur: bool = False
+    """Give photographs that are less sharp than those taken beside them less weight in the loss, so that motion blur
+    does not soften the scene."""
+    suppress_floaters: bool = False
+    """Scale the gradients of what is near a camera (within 0.37 of the scene extent) by the square of its depth, so
+    that photographs that differ from the others do not leave fog in front of the cameras."""
     sparse_adam: bool = False
     """Leave primitives that no view of a step sees as they are, Adam's moments included; faster where views see a
     small part of a large scene."""
@@ -250,6 +258,10 @@ class TrainConfig(Options):
             (
                 self.deterministic and self.backend != "luxel",
                 f"the {self.backend} backend is not deterministic",
+            ),
+            (
+                self.suppress_floaters and self.backend != "luxel",
+                f"the {self.backend} backend does not support suppress_floaters",
             ),
         ]
 

@@ -18,8 +18,6 @@ from luxel.render.ops.train.gather_view import (
     ADAM,
     BACKGROUND,
     TIME,
-    VISIT_EXPOSURE,
-    VISIT_POSE,
     count_step_,
     view_numbers,
 )
@@ -29,6 +27,7 @@ from luxel.render.train.dataset import ImageStack, Target
 from luxel.render.train.objective import alpha_term
 from luxel.render.train.optimizer import BETAS, EPS
 from luxel.render.train.step import (
+    FULL_GRADIENT,
     StepContext,
     StepOutput,
     add_noise,
@@ -64,20 +63,22 @@ def general_step(
     stats: list[Tensor] = []
     losses: list[Tensor] = []
     depths: list[Tensor] = []
-    tables = [table for table in context.models.tables if table is not None]
+    rows: list[Tensor] = []  # of the table
+    of_view = [model for model in (context.models.exposure, context.models.poses) if model is not None]
     seen: list[Tensor] = []  # numbers of the views
-    learnt: list[list[Tensor]] = [[] for _ in tables]  # parameters of each view
+    learnt: list[list[Tensor]] = [[] for _ in of_view]  # parameters of each view
     terms: list[Tensor | float] = []
     views = len(stacks)
     for k, take in enumerate(stacks):
         if k:
             context.table[0, 0] += 1
         target, row = take().gather(context.table)
+        rows.append(row)
         camera, exposure, poses = target.camera, context.models.exposure, context.models.poses
-        if tables:
+        if of_view:
             seen.append(view_numbers(row[None]))
-            for table, each in zip(tables, learnt, strict=True):
-                each.append(table.rows(seen[-1]))
+            for model, each in zip(of_view, learnt, strict=True):
+                each.append(model.rows(seen[-1]))
         if poses is not None:
             refined = poses.apply(camera.world_to_cam[None], learnt[-1][-1])[0]
             camera = replace(camera, world_to_cam=refined)
@@ -87,6 +88,8 @@ def general_step(
             # With one view that cannot stall, statistics are accumulated directly.
             stats.append(held if waits and views == 1 else torch.zeros_like(held))
             options["statistics"] = DensifyStatistics(stats[-1])
+        if config.suppress_floaters:
+            options["full_gradient_depth"] = FULL_GRADIENT * context.extent
         frame = render(
             scene,
             camera,
@@ -112,6 +115,8 @@ def general_step(
         if target.depth is not None:
             depths.append(_of_depth(context, frame, target, row))
     photometric = losses[0] if views == 1 else torch.stack(losses).mean()
+    weights = context.models.weights_of(torch.stack(rows))
+    weighted = photometric if weights is None else (torch.stack(losses) * weights).mean()
     touched = [frame.tile_counts[0] > 0 for frame in frames]
     visible = touched[0] if views == 1 else torch.stack(touched).any(0)
     terms += [weight * value for weight, value in regularisers(context, scene, visible, schedule)]
@@ -119,9 +124,8 @@ def general_step(
     terms += [weight * value for weight, value in auxiliary_terms(context, scene, visible)]
     depth = torch.stack(depths).mean() if depths else None
     terms += [] if depth is None else [depth]
-    loss = sum((term for term in terms if isinstance(term, Tensor)), photometric)
-    of_views = [parameters for each in learnt for parameters in each]
-    inputs = [*scene.tensors().values(), *of_views]
+    loss = sum((term for term in terms if isinstance(term, Tensor)), weighted)
+    inputs = [*scene.tensors().values(), *(parameters for each in learnt for parameters in each)]
     gradients = torch.autograd.grad(loss, inputs, allow_unused=True)
     gradients, g_views = gradients[: len(scene.names)], gradients[len(scene.names) :]
     if waits:
@@ -149,10 +153,9 @@ def general_step(
             visible if config.sparse_adam else None,
             context.status[1:2],
         )
-    for i, table in enumerate(tables):
-        visit = VISIT_EXPOSURE if table is context.models.tables[0] else VISIT_POSE
-        g_table = torch.cat(list(g_views[i * views : (i + 1) * views]))
-        table.update_(torch.cat(seen), g_table, row[visit], context.status[1:2])
+    for i, model in enumerate(of_view):
+        g_model = torch.cat(list(g_views[i * views : (i + 1) * views]))
+        model.update_(torch.cat(seen), g_model, row, context.status[1:2])
     if stats and not (waits and views == 1):
         _add_statistics(context, stats)
     add_noise(context, scene.tensors(), row)

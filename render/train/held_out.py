@@ -40,6 +40,7 @@ def measure(
     lpips: bool,
     save_renders: int,
     aligned: bool = False,
+    photographed: Callable[..., Tensor] | None = None,
     refine: float | None = None,
     depth: Literal["metric", "align"] | None = None,
     render: Callable[..., Any] = rasterize,
@@ -52,7 +53,7 @@ def measure(
         antialiased: as in training.
         lpips: LPIPS too, if its weights are available.
         save_renders: number of renders written beside the ground truth, evenly spread over the views.
-        aligned, refine, depth, render: see `luxel.render.evaluate.evaluate`.
+        aligned, photographed, refine, depth, render: see `luxel.render.evaluate.evaluate`.
     """
     if not views:
         return None
@@ -88,6 +89,7 @@ def measure(
             antialiased=antialiased,
             lpips=lpips,
             aligned=aligned,
+            photographed=photographed,
             refine=refine,
             depth=depth,
             on_view=save,

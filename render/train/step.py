@@ -17,14 +17,19 @@ from luxel.render.ops.train.gather_view import (
     DEPTH,
     STEP,
     TIME,
-    VISIT_EXPOSURE,
-    VISIT_POSE,
     count_step_,
     view_numbers,
 )
 from luxel.render.ops.train.langevin_noise import langevin_noise_
 from luxel.render.ops.train.project_adam import project_adam_
-from luxel.render.pipeline import BlendSettings, bin_tiles, blend, blend_backward, project
+from luxel.render.pipeline import (
+    BlendSettings,
+    bin_tiles,
+    blend,
+    blend_backward,
+    gradient_scale,
+    project,
+)
 from luxel.render.primitives import PRIMITIVES
 from luxel.render.primitives.parameters import Viewing
 from luxel.render.primitives.spec import AuxiliaryState, Term
@@ -35,6 +40,9 @@ from luxel.render.train.objective import loss_context, penalties
 from luxel.render.train.optimizer import BETAS, EPS, Optimizer, State
 from luxel.render.train.timeline import ScheduleValues
 from luxel.render.train.views.models import ViewModels
+
+# Of the scene extent: depth from which on gradients count fully (Zhang et al. 2024, "Pixel-GS").
+FULL_GRADIENT = 0.37
 
 
 class StepOutput(NamedTuple):
@@ -103,7 +111,7 @@ def fused_step(
     world_to_cam, poses = target.camera.world_to_cam, context.models.poses
     if poses is not None:
         moved_views = view_numbers(rows)
-        pose = poses.table.rows(moved_views)
+        pose = poses.rows(moved_views)
         world_to_cam = poses.apply(world_to_cam, pose)
     view = Viewing(
         world_to_cam=world_to_cam,
@@ -138,7 +146,7 @@ def fused_step(
         image = image[..., :3].contiguous()
     if context.models.exposure is None:
         target = context.models.counted(image, target, rows[-1])
-        loss, g_image = photometric(context, image, target)
+        loss, g_image = photometric(context, image, target, rows)
     else:
         through = None if target.alpha is None else transmittance
         loss, image, g_image, g_transmittance, target = exposed(context, image, through, target, rows)
@@ -157,6 +165,9 @@ def fused_step(
     g_splats, g_values = blend_backward(
         projected, lists, background, settings, blended, g_image, g_transmittance, raw_moments=raw_moments
     )
+    if config.suppress_floaters:
+        scale = gradient_scale(projected, FULL_GRADIENT * context.extent)
+        g_splats, g_values = g_splats * scale, g_values * scale
     options = view._asdict()
     options["timestamps"] = options.pop("times")
     weights: dict[str, Any] = {}
@@ -191,14 +202,14 @@ def fused_step(
     )
     if poses is not None:
         g_pose = poses.backward(weights["g_world_to_cam"], target.camera.world_to_cam, pose)
-        poses.table.update_(moved_views, g_pose, rows[-1, VISIT_POSE], context.status[1:2])
+        poses.update_(moved_views, g_pose, rows[-1], context.status[1:2])
     add_noise(context, params, rows[0])
     of_view = image[-1], transmittance[-1], target.view(-1)
     return StepOutput(loss, *of_view, None if depth is None else depth.loss)
 
 
-def photometric(context: StepContext, image: Tensor, target: Target) -> tuple[Tensor, Tensor]:
-    """The mean of the views' photometric losses, and its gradient by the images, [B, H, W, 3]."""
+def photometric(context: StepContext, image: Tensor, target: Target, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean of the photometric losses, and the gradient of their weighted mean by the images, [B, H, W, 3]."""
     share, parts = context.config.loss.ssim_weight, [(image, target.rgb, target.weight)]
     if target.weight is not None and image.shape[0] > 1:
         # With weights per pixel, the mean over all views differs from the mean of the views' means.
@@ -208,9 +219,10 @@ def photometric(context: StepContext, image: Tensor, target: Target) -> tuple[Te
         loss, partials, scales = torch.ops.luxel.photometric_loss(*part, share, False, True)
         losses.append(loss)
         gradients.append(torch.ops.luxel.photometric_loss_bwd(seed, *part, partials, scales, share, False))
-    if len(parts) == 1:
-        return losses[0], gradients[0]
-    return torch.stack(losses).mean(), torch.cat(gradients)
+    loss = losses[0] if len(parts) == 1 else torch.stack(losses).mean()
+    gradient = gradients[0] if len(parts) == 1 else torch.cat(gradients)
+    weights = context.models.weights_of(rows)
+    return loss, gradient if weights is None else gradient * weights[:, None, None, None]
 
 
 def of_depth(
@@ -222,7 +234,7 @@ def of_depth(
         context: of the step.
         accumulated: sum of T alpha z, [B, H, W]. transmittance: [B, H, W].
         target: of B views, with depth.
-        row: of the table, [24].
+        row: of the table, [28].
     """
     assert target.depth is not None
     fits = context.config.depth_scale == "align"
@@ -241,7 +253,7 @@ def exposed(
     Args:
         context: of the step.
         image: rendered, [B, H, W, 3]. transmittance: [B, H, W], where the target has alpha.
-        target: of the step. rows: of the table, [B, 24].
+        target: of the step. rows: of the table, [B, 28].
 
     Returns:
         The loss, the images that were compared [B, H, W, 3], and the gradients by the images without exposure and by
@@ -250,12 +262,12 @@ def exposed(
     exposure = context.models.exposure
     assert exposure is not None
     views, background = view_numbers(rows), rows[:, BACKGROUND]
-    inputs = image, exposure.table.rows(views), transmittance, background
+    inputs = image, exposure.rows(views), transmittance, background
     shown = exposure.apply(*inputs)
     target = context.models.counted(shown, target, rows[-1])
-    loss, g_shown = photometric(context, shown, target)
+    loss, g_shown = photometric(context, shown, target, rows)
     g_image, g_exposure, g_through = exposure.backward(g_shown, *inputs)
-    exposure.table.update_(views, g_exposure, rows[-1, VISIT_EXPOSURE], context.status[1:2])
+    exposure.update_(views, g_exposure, rows[-1], context.status[1:2])
     return loss, shown, g_image, g_through, target
 
 

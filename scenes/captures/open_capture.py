@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -204,7 +204,10 @@ def open(
     names = shorten_names(contents.images)
     centre = estimate_centre(cam_to_world, contents.points.xyz)
     extent = float(np.median(np.linalg.norm(cam_to_world[:, :3, 3] - centre, axis=1))) or 1.0
-    train, test = ([_clipped(view, NEAR_SHARE * extent) for view in views] for views in (train, test))
+    exposures = _exposures(contents, names)
+    train, test = (
+        [_finished(view, NEAR_SHARE * extent, exposures) for view in views] for views in (train, test)
+    )
     return Capture(
         path=path,
         name=contents.name or root.resolve().name or "capture",
@@ -221,7 +224,7 @@ def open(
         extent=extent,
         reprojection_error=contents.reprojection_error,
         pose_report=contents.pose_report,
-        exposures=_exposures(contents, names),
+        exposures=exposures,
         depths={names[name]: reader for name, reader in depths.items() if not readers[name].lens_kept},
     )
 
@@ -258,9 +261,9 @@ def _exposures(contents: CaptureContents, names: dict[str, str]) -> dict[str, fl
     return relative_stops({names[s.name]: s.exposure for s in contents.images if s.exposure is not None})
 
 
-def _clipped(view: View, near: float) -> View:
-    """A view that shows nothing nearer than ``near``, world units."""
-    return replace(view, camera=replace(view.camera, near=near))
+def _finished(view: View, near: float, exposures: Mapping[str, float]) -> View:
+    """A view that shows nothing nearer than ``near``, world units, with its exposure in stops."""
+    return replace(view, camera=replace(view.camera, near=near), stops=exposures.get(view.name))
 
 
 def read_contents(path: Path, options: ReadOptions) -> CaptureContents:

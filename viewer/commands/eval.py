@@ -25,7 +25,14 @@ from luxel.viewer.field_data import FieldOrigin
 from luxel.viewer.known_facts import known_facts
 from luxel.viewer.origin import Origin, load_origin
 from luxel.viewer.progress import describe, opening
-from luxel.viewer.runs import check_axes, is_field_run, is_run, load_any_scene, load_run_field
+from luxel.viewer.runs import (
+    cameras_of_run,
+    check_axes,
+    is_field_run,
+    is_run,
+    load_any_scene,
+    load_run_field,
+)
 from luxel.viewer.scoring import background_of, psnr_in_words, score
 from luxel.viewer.segmenting import segmentation_scores
 
@@ -126,6 +133,9 @@ class Eval(Options):
             antialiased=antialiased,
             lpips=self.lpips,
             aligned=self.aligned or config.exposure != "none",
+            photographed=cameras_of_run(self.scene, capture.train, device)
+            if config.exposure == "camera"
+            else None,
             refine=scene_extent(capture.train) if self.refined or config.refine_poses else None,
             depth=None if config.depth == "none" else config.depth_scale,
             facts={

@@ -6,7 +6,7 @@
 
 namespace luxel {
 
-constexpr int kRowNumbers = 24, kRowBackground = 12;
+constexpr int kRowNumbers = 28, kRowBackground = 12;
 
 LUXEL_HD const int32_t* present_row(const luxel_gather_view_args& args, int view) {
   const int32_t cursor = args.table[0] + view;

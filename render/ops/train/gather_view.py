@@ -11,12 +11,13 @@ from luxel.render.lens import NUMBERS as LENS_NUMBERS
 from luxel.render.native import library_for
 from luxel.render.ops.registry import define, register_implementation, require
 
-ROW = 24  # 32-bit numbers of a table row, see cuda/abi/train.h
+ROW = 28  # 32-bit numbers of a table row, see cuda/abi/train.h
 # Their indices in a row; of ADAM as many as `adam_schedule` gives.
 PHOTO, VIEW, ADAM, BACKGROUND, STEP, TIME = 0, 1, slice(2, 12), slice(12, 15), 15, 16
-# Those of `luxel.render.train.views`: for the exposure, the pose and what is left out as transient.
-OF_VIEW, VISIT_EXPOSURE, VISIT_POSE, THRESHOLD = slice(17, 22), slice(17, 19), slice(19, 21), slice(21, 22)
-DEPTH = slice(23, 24)  # weight of the depth in the loss
+# Those of `luxel.render.train.views`: for the exposure, the pose, what is left out as transient, and the camera.
+OF_VIEW, VISIT_EXPOSURE, VISIT_POSE, THRESHOLD = slice(17, 24), slice(17, 19), slice(19, 21), slice(21, 22)
+VISIT_CAMERA = slice(22, 24)
+DEPTH = slice(24, 25)  # weight of the depth in the loss
 
 define(
     "gather_view(Tensor images, Tensor? alphas, Tensor? weights, Tensor poses, Tensor intrinsics, Tensor table, "
@@ -40,13 +41,13 @@ def gather_view(
         images: straight colours, uint8 [P, H, W, 3]. alphas, weights: uint8 [P, H, W] or None.
         poses: world_to_cam of all views, float32 [V, 4, 4]. intrinsics: float32 [V, 4], pixels; with
             lenses [V, 12], see `luxel.render.camera.Camera.calibration`.
-        table: int32 [1 + R, 24]; the first number is the cursor, row 1 + cursor is read: image, view, ten floats
-            (as their bits), the background (three floats), the step, the time of the view (a float), seven more.
+        table: int32 [1 + R, 28]; the first number is the cursor, row 1 + cursor is read: image, view, ten floats
+            (as their bits), the background (three floats), the step, the time of the view (a float), eleven more.
         views: B, the number of rows from that one on; all outputs then have a leading B.
 
     Returns:
         rgb [H, W, 3] in [0, 1], composited onto the background where there is alpha; alpha [H, W] or None;
-        weight [H, W] or None; world_to_cam [4, 4]; intrinsics [4] or [12]; the row, float32 [24].
+        weight [H, W] or None; world_to_cam [4, 4]; intrinsics [4] or [12]; the row, float32 [28].
 
     Raises:
         ValueError: shapes, types or devices do not fit.
@@ -64,7 +65,7 @@ def gather_view(
 
 
 def view_numbers(rows: Tensor) -> Tensor:
-    """The numbers of the views of rows [B, 24], int64 [B]."""
+    """The numbers of the views of rows [B, 28], int64 [B]."""
     return rows[:, VIEW].view(torch.int32).long()
 
 

@@ -12,6 +12,7 @@ from luxel.render.ops.registry import define, register_implementation, require
 
 PIXELS_EACH = 2048  # of a part of the sums of the gradient
 MOST_PARTS = 256
+WIDTHS = (3, 9, 12)  # parameters of a view: gain, camera, affine
 
 _INPUTS = "Tensor image, Tensor parameters, Tensor? transmittance, Tensor? background"
 define(f"view_exposure({_INPUTS}) -> Tensor")
@@ -29,7 +30,8 @@ def view_exposure(
     Args:
         image: [B, H, W, 3], float32 or (CPU only) float64.
         parameters: [B, 3], natural logarithms of a factor per channel; or [B, 12], a matrix less the identity, row by
-            row, and an offset that is multiplied by 1 - transmittance.
+            row, and an offset that is multiplied by 1 - transmittance; or [B, 9], a camera: stops of exposure, those of
+            red and of blue more than green, three of vignetting and three of the response curve.
         transmittance: [B, H, W]; None: 0.
         background: [B, 3], needed with transmittance, else it has no part in it.
 
@@ -49,8 +51,10 @@ def _arguments(
         raise ValueError(
             f"view_exposure: image must be [B, H, W, 3], float32 or float64, got {list(image.shape)} {image.dtype}"
         )
-    if parameters.dim() != 2 or parameters.shape[1] not in (3, 12):
-        raise ValueError(f"view_exposure: parameters must be [B, 3] or [B, 12], got {list(parameters.shape)}")
+    if parameters.dim() != 2 or parameters.shape[1] not in WIDTHS:
+        raise ValueError(
+            f"view_exposure: parameters must be [B, 3], [B, 9] or [B, 12], got {list(parameters.shape)}"
+        )
     if transmittance is not None and background is None:
         raise ValueError("view_exposure: with transmittance a background must be given")
     views, height, width, _ = image.shape

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as nn
 from torch import Tensor
 
 
@@ -12,7 +13,7 @@ def exposure_reference(
     """Images through a colour transform each; see `luxel.render.ops.train.view_exposure.view_exposure`.
 
     A factor per channel acts as an exposure time and a white balance do; a matrix and an offset are those of Kerbl et
-    al. 2024, "A Hierarchical 3D Gaussian Representation", sec. 5.2.
+    al. 2024, "A Hierarchical 3D Gaussian Representation", sec. 5.2; of a camera see `camera_reference`.
     """
     behind = None
     if transmittance is not None and background is not None:
@@ -20,6 +21,13 @@ def exposure_reference(
         image = image - behind
     if parameters.shape[1] == 3:
         image = image * parameters.exp()[:, None, None]
+    elif parameters.shape[1] == 9:
+        cover = (
+            torch.ones_like(image) if transmittance is None else 1 - transmittance[..., None].expand_as(image)
+        )
+        seen = cover > 1e-4
+        inner = torch.where(seen, cover, 1.0)
+        image = torch.where(seen, inner * camera_reference(image / inner, parameters), image)
     else:
         matrix, offset = parameters[:, :9].unflatten(1, (3, 3)), parameters[:, None, 9:]
         flat = image.flatten(1, 2)
@@ -27,6 +35,55 @@ def exposure_reference(
             offset = offset * (1 - transmittance.flatten(1))[..., None]
         image = (flat + flat @ matrix.mT + offset).view_as(image)
     return image if behind is None else image + behind
+
+
+def camera_reference(colours: Tensor, parameters: Tensor) -> Tensor:
+    """What a camera makes of the colours of images.
+
+    The sRGB curve (IEC 61966-2-1) decodes them to light, which is multiplied by 2 to the power of exposure and
+    vignetting; the curve encodes it, and the response of the camera bends that. Vignetting is an even polynomial of the
+    distance from the centre (Goldman 2010, "Vignette and exposure calibration and compensation"), here of its
+    logarithm. The response is a Bernstein polynomial of degree 4 with rising control points; its tangents continue it
+    outside of [0, 1].
+
+    Args:
+        colours: [B, H, W, 3] in sRGB.
+        parameters: [B, 9]: exposure in stops, those of red and of blue more than green; vignetting in stops by the 2nd,
+            4th and 6th power of the distance in half diagonals; response: logarithms of the rises of its first three
+            control points, relative to the last.
+
+    Returns:
+        [B, H, W, 3].
+    """
+    _, height, width, _ = colours.shape
+    real = {"dtype": colours.dtype, "device": colours.device}
+    x, y = torch.arange(width, **real) + 0.5 - width / 2, torch.arange(height, **real) + 0.5 - height / 2
+    square = (x.square() + y[:, None].square()) / ((width / 2) ** 2 + (height / 2) ** 2)
+    powers = torch.stack([square, square**2, square**3], -1)  # [H, W, 3]
+    exposure, of_red, of_blue = parameters[:, :3].unbind(1)
+    stops = torch.stack([exposure + of_red, exposure, exposure + of_blue], -1)[:, None, None]
+    stops = stops + (powers * parameters[:, None, None, 3:6]).sum(-1, keepdim=True)
+    encoded = srgb_encoded(srgb_decoded(colours) * 2**stops)
+    rises = nn.pad(parameters[:, 6:], (0, 1)).softmax(1)
+    points = nn.pad(rises.cumsum(1), (1, 0))[:, None, None, None]  # [B, 1, 1, 1, 5]
+    inside = encoded.clamp(0, 1)[..., None]
+    orders = torch.arange(5, **real)
+    binomials = torch.tensor([1, 4, 6, 4, 1], **real)
+    curve = (points * binomials * inside**orders * (1 - inside) ** (4 - orders)).sum(-1)
+    low, high = (4 * rises[:, k, None, None, None] for k in (0, 3))
+    return curve + low * encoded.clamp_max(0) + high * (encoded - 1).clamp_min(0)
+
+
+def srgb_decoded(values: Tensor) -> Tensor:
+    """Linear light of sRGB values."""
+    upper = ((values.clamp_min(0.04045) + 0.055) / 1.055) ** 2.4
+    return torch.where(values > 0.04045, upper, values / 12.92)
+
+
+def srgb_encoded(light: Tensor) -> Tensor:
+    """sRGB values of linear light."""
+    upper = 1.055 * light.clamp_min(0.0031308) ** (1 / 2.4) - 0.055
+    return torch.where(light > 0.0031308, upper, 12.92 * light)
 
 
 def pose_reference(world_to_cam: Tensor, parameters: Tensor, extent: float) -> Tensor:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import torch
 from torch import Tensor
 
+from luxel.render.camera import View
+from luxel.render.errors import LuxelError
+from luxel.render.ops.train.gather_view import VISIT_CAMERA, VISIT_EXPOSURE
 from luxel.render.ops.train.view_exposure import view_exposure
 from luxel.render.train.views.table import ViewTable
 
-ExposureModel = Literal["none", "gain", "affine"]
-WIDTHS = {"gain": 3, "affine": 12}  # parameters per image
+ExposureModel = Literal["none", "gain", "affine", "camera"]
+WIDTHS = {"gain": 3, "affine": 12, "camera": 3}  # parameters per image
+TABLES = {"gain": "exposure", "affine": "exposure", "camera": "exposure.stops"}  # names in a checkpoint
+SHARED = 6  # parameters per camera: vignetting and response
 RATE, FINAL = 0.02, 0.05
+FEWEST_VIEWS = 4  # per camera on average; see `Cameras`
 
 
 class Exposure:
@@ -20,22 +27,97 @@ class Exposure:
 
     The render of a training view passes it before it is compared with the photograph; held-out views, the viewer and
     exported scenes do not. ``gain`` has a factor per channel, as an exposure time and a white balance act; ``affine`` a
-    matrix and an offset (Kerbl et al. 2024, "A Hierarchical 3D Gaussian Representation", sec. 5.2). The mean of all
-    images' parameters is 0, the identity: what is common to all belongs to the scene.
+    matrix and an offset (Kerbl et al. 2024, "A Hierarchical 3D Gaussian Representation", sec. 5.2). ``camera`` is a
+    model of the photographic process: factors of linear light per image, and of each camera its vignetting (Goldman
+    2010, "Vignette and exposure calibration and compensation") and its response curve (Debevec & Malik 1997,
+    "Recovering high dynamic range radiance maps from photographs"). The mean of all images' parameters is 0, the
+    identity: what is common to all belongs to the scene.
 
     Args:
-        model: "gain" or "affine".
-        views: number of training views.
+        model: "gain", "affine" or "camera".
+        views: for training.
         device: of the scene.
 
     Attributes:
-        table: the parameters of all views, [V, 3] natural logarithms of factors, or [V, 12]: matrix less the identity,
-            row by row, and offset.
+        table: the parameters of all views: "gain" [V, 3] natural logarithms of factors; "affine" [V, 12] matrix
+            less the identity, row by row, and offset; "camera" [V, 3] exposure in stops, beginning at the views'
+            ``stops``, and those of red and blue more than green.
+        shared: of "camera", the parameters of each camera, [G, 6]: vignetting and response; see `view_exposure`.
     """
 
-    def __init__(self, model: ExposureModel, views: int, device: torch.device) -> None:
+    def __init__(self, model: ExposureModel, views: Sequence[View], device: torch.device) -> None:
         self.model = model
-        self.table = ViewTable("exposure", views, WIDTHS[model], RATE, FINAL, device)
+        self.table = ViewTable(TABLES[model], len(views), WIDTHS[model], RATE, FINAL, device)
+        self.shared: ViewTable | None = None
+        if model == "camera":
+            self._cameras = Cameras(views)
+            self._of_view = torch.tensor([self._cameras.number(view) for view in views], device=device)
+            # Nothing is taken out of what all cameras share: it is their vignetting and response.
+            nothing = torch.zeros(self._cameras.count * SHARED, 0)
+            self.shared = ViewTable(
+                "exposure.cameras", self._cameras.count, SHARED, RATE, FINAL, device, nothing
+            )
+            self.table.values[:, 0] = first_stops(views).to(device)
+
+    @property
+    def tables(self) -> list[ViewTable]:
+        """All that is learnt."""
+        return [self.table] if self.shared is None else [self.table, self.shared]
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """What a checkpoint holds of it.
+
+        Raises:
+            LuxelError: it was learnt with another model or of other views.
+        """
+        for table in self.tables:
+            known = {name: tensors[name] for name in table.tensors() if name in tensors}
+            if any(t.shape != table.tensors()[name].shape for name, t in known.items()) or not known:
+                raise LuxelError(
+                    f"The checkpoint has no exposures of model {self.model} for these views.",
+                    "Open the capture as it was trained on.",
+                )
+            table.restore(known)
+
+    def rows(self, views: Tensor) -> Tensor:
+        """The parameters of views, int64 [B], as `view_exposure` takes them and as a leaf of autograd: [B, P]."""
+        if self.shared is None:
+            return self.table.rows(views)
+        shared = self.shared.values.index_select(0, self._of_view.index_select(0, views))
+        return torch.cat([self.table.values.index_select(0, views), shared], 1).requires_grad_()
+
+    def update_(self, views: Tensor, gradients: Tensor, row: Tensor, skip: Tensor) -> None:
+        """One step of Adam.
+
+        Args:
+            views: of the step, int64 [B].
+            gradients: by what `rows` gave, [B, P].
+            row: of the table of `gather_view`, [28].
+            skip: [1]; where it is not 0 nothing changes.
+        """
+        own = self.table.values.shape[1]
+        self.table.update_(views, gradients[:, :own], row[VISIT_EXPOSURE], skip)
+        if self.shared is not None:
+            cameras = self._of_view.index_select(0, views)
+            self.shared.update_(cameras, gradients[:, own:], row[VISIT_CAMERA], skip)
+
+    def photographed(self, view: View, image: Tensor, transmittance: Tensor, background: Tensor) -> Tensor:
+        """A render with the vignetting and the response of the camera of a view, at the mean exposure.
+
+        Args:
+            view: any. If no training view is of its camera, the render stays as it is.
+            image: [H, W, 3]. transmittance: [H, W]. background: [3].
+
+        Returns:
+            [H, W, 3].
+        """
+        number = None if self.shared is None else self._cameras.number(view)
+        if self.shared is None or number is None:
+            return image
+        own = image.new_zeros(self.table.values.shape[1])
+        parameters = torch.cat([own, self.shared.values[number].to(image)])
+        inputs = (image, parameters, transmittance, background)
+        return view_exposure(*(tensor[None] for tensor in inputs))[0]
 
     def apply(
         self,
@@ -69,3 +151,38 @@ class Exposure:
         inputs = image, parameters, transmittance, background
         g_image, g_parameters, g_through = torch.ops.luxel.view_exposure_bwd(g_shown, *inputs)
         return g_image, g_parameters, None if transmittance is None else g_through
+
+
+class Cameras:
+    """Which views were taken by one camera: those of one image size and one set of intrinsics.
+
+    Where that leaves fewer than FEWEST_VIEWS views to a camera, the intrinsics were estimated for each photograph, and
+    all of one size count as one camera's.
+
+    Args:
+        views: from which the cameras are numbered.
+
+    Attributes:
+        count: number of cameras.
+    """
+
+    def __init__(self, views: Sequence[View]) -> None:
+        self._by_size = False
+        self._by_size = len({self._key(view) for view in views}) * FEWEST_VIEWS > len(views)
+        self._numbers = {key: i for i, key in enumerate(dict.fromkeys(self._key(view) for view in views))}
+        self.count = len(self._numbers)
+
+    def number(self, view: View) -> int | None:
+        """Number of the camera of a view; None: of none."""
+        return self._numbers.get(self._key(view))
+
+    def _key(self, view: View) -> tuple[float, ...]:
+        size = view.camera.width, view.camera.height
+        return size if self._by_size else (*size, *(round(x, 3) for x in view.camera.intrinsics.tolist()))
+
+
+def first_stops(views: Sequence[View]) -> Tensor:
+    """Stops by which views are exposed more than their mean, [V]; 0 for those of unknown exposure."""
+    known = [view.stops for view in views if view.stops is not None]
+    mean = sum(known) / max(1, len(known))
+    return torch.tensor([0.0 if view.stops is None else view.stops - mean for view in views])

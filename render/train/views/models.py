@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import View
-from luxel.render.ops.train.gather_view import THRESHOLD
+from luxel.render.ops.train.gather_view import THRESHOLD, view_numbers
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import Target
 from luxel.render.train.views.exposure import Exposure
 from luxel.render.train.views.poses import PoseRefinement
+from luxel.render.train.views.sharpness import sharpness_weights
 from luxel.render.train.views.table import ViewTable
 from luxel.render.train.views.transients import static_weight, threshold
 
@@ -27,11 +28,13 @@ class ViewModels:
         exposure: colours.
         poses: of the cameras.
         ignore_transients: whether what only single photographs show is left out of the loss.
+        weights: of the views' photometric losses, [V]; None: 1.
     """
 
     exposure: Exposure | None = None
     poses: PoseRefinement | None = None
     ignore_transients: bool = False
+    weights: Tensor | None = None
 
     @staticmethod
     def of(config: TrainConfig, views: Sequence[View], extent: float, device: torch.device) -> ViewModels:
@@ -41,23 +44,32 @@ class ViewModels:
             views: for training.
             extent: of the scene, capture units.
             device: of the scene.
+
+        Raises:
+            LuxelError: the configuration needs what the views do not have.
         """
-        exposure = None if config.exposure == "none" else Exposure(config.exposure, len(views), device)
+        exposure = None if config.exposure == "none" else Exposure(config.exposure, views, device)
         poses = None
         if config.refine_poses:
             centres = torch.stack([view.camera.position for view in views])
             poses = PoseRefinement(centres, extent, device)
-        return ViewModels(exposure, poses, config.ignore_transients)
+        weights = sharpness_weights(views).to(device) if config.downweight_blur else None
+        return ViewModels(exposure, poses, config.ignore_transients, weights)
 
     @property
-    def tables(self) -> tuple[ViewTable | None, ViewTable | None]:
-        """The parameters of exposure and poses."""
-        return self.exposure and self.exposure.table, self.poses and self.poses.table
+    def tables(self) -> tuple[ViewTable | None, ViewTable | None, ViewTable | None]:
+        """The parameters of exposure, poses and cameras."""
+        exposure = self.exposure
+        return exposure and exposure.table, self.poses and self.poses.table, exposure and exposure.shared
 
     @property
     def scoring(self) -> dict[str, Any]:
         """Which further scores of held-out views tell what was learnt: options of `luxel.render.evaluate.evaluate`."""
-        return {"aligned": self.exposure is not None, "refine": self.poses and self.poses.extent}
+        return {
+            "aligned": self.exposure is not None,
+            "photographed": self.exposure and self.exposure.photographed,
+            "refine": self.poses and self.poses.extent,
+        }
 
     def visit(self, sample: int, samples: int) -> tuple[float, ...]:
         """What a row of the table has of a visit, OF_VIEW of `gather_view`.
@@ -66,8 +78,17 @@ class ViewModels:
             sample: number of the visit among those of all views, from 0.
             samples: visits of all views in the whole run.
         """
-        pairs = [(0.0, 1.0) if table is None else table.schedule(sample, samples) for table in self.tables]
-        return *(value for pair in pairs for value in pair), threshold(sample / max(1, samples))
+        visits = [(0.0, 1.0) if table is None else table.schedule(sample, samples) for table in self.tables]
+        exposure, pose, camera = visits
+        return *exposure, *pose, threshold(sample / max(1, samples)), *camera
+
+    def weights_of(self, rows: Tensor) -> Tensor | None:
+        """Weights of the photometric losses of the views of a step, [B]; None: 1.
+
+        Args:
+            rows: of the table, [B, 28].
+        """
+        return None if self.weights is None else self.weights.index_select(0, view_numbers(rows))
 
     def counted(self, image: Tensor, target: Target, row: Tensor) -> Target:
         """The target with the weights of the pixels that count in the loss.
@@ -75,7 +96,7 @@ class ViewModels:
         Args:
             image: as the photographs would show it, [B, H, W, 3].
             target: of B views.
-            row: of the table, [24].
+            row: of the table, [28].
         """
         if not self.ignore_transients:
             return target

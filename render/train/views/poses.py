@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from luxel.render.ops.train.gather_view import VISIT_POSE
 from luxel.render.ops.train.view_pose import view_pose
 from luxel.render.train.views.table import ViewTable
 
@@ -31,6 +32,14 @@ class PoseRefinement:
         self.extent = extent
         common = similarities(centres, extent)
         self.table = ViewTable("poses", centres.shape[0], 6, RATE, FINAL, device, common)
+
+    def rows(self, views: Tensor) -> Tensor:
+        """The parameters of views, int64 [B], as a leaf of autograd: [B, 6]."""
+        return self.table.rows(views)
+
+    def update_(self, views: Tensor, gradients: Tensor, row: Tensor, skip: Tensor) -> None:
+        """One step of Adam; see `luxel.render.train.views.exposure.Exposure.update_`."""
+        self.table.update_(views, gradients, row[VISIT_POSE], skip)
 
     def apply(self, world_to_cam: Tensor, parameters: Tensor) -> Tensor:
         """Refined poses.

@@ -15,8 +15,8 @@ TYPICAL_VISITS = 450  # of a view in a run of 30,000 steps on 66 views; the rate
 
 
 class ViewTable:
-    """Parameters per view with Adam's moments (Kingma & Ba 2015); all start at 0. What all views share is removed from
-    them after each update.
+    """Parameters per view with Adam's moments (Kingma & Ba 2015); all start at 0, unless ``values`` is
+    set. What all views share is removed from them after each update.
 
     A view is seen once an epoch, so the moments of a view know only the steps that saw it. Nothing here waits for the
     device, and an update can be captured and replayed.

@@ -10,8 +10,9 @@ from torch import Tensor
 
 BLOCK = 4  # pixels a side, over which differences are averaged
 SAMPLES = 4096  # blocks that the usual difference of a step is taken from
-USUAL = 0.8  # quantile of their differences that is the usual one
-FACTOR = 4.0  # of the usual difference, above which a block is taken for transient
+BESIDE = 0.25  # of what is allowed, from which on a block beside a transient one is left out too
+USUAL = 0.5  # quantile of their differences that is the usual one
+FACTOR = 10.0  # of the usual difference, above which a block is taken for transient
 FLOOR = 0.1  # difference in [0, 1] below which none is
 CONTRAST = 0.5  # of the photograph's own standard deviation around a block, by which it may differ more
 START, FULL = 0.1, 0.3  # shares of the run at which the first blocks are left out, and by the factor above
@@ -34,8 +35,9 @@ def static_weight(image: Tensor, photograph: Tensor, weight: Tensor | None, fact
 
     Compared are mean colours around blocks: detail that is not learnt yet differs in its pixels and hardly in their
     mean, and what stands before the scene has another colour. Where the photograph has strong contrast, small errors of
-    pose move much colour, so more is allowed. What is left out grows by a block (errors of neighbours as in Sabour et
-    al. 2023, RobustNeRF, sec. 4). Nothing here waits for the device.
+    pose move much colour, so more is allowed. Blocks beside those are left out too where their own pixels differ
+    (errors of neighbours as in Sabour et al. 2023, RobustNeRF, sec. 4). The usual difference is a median: an object may
+    cover a good part of a photograph. Nothing here waits for the device.
 
     Args:
         image: rendered, [B, H, W, 3]. photograph: [B, H, W, 3].
@@ -47,21 +49,27 @@ def static_weight(image: Tensor, photograph: Tensor, weight: Tensor | None, fact
     """
     difference = (image - photograph).movedim(-1, 1)
     if weight is None:
-        away = _around(_blocks(difference))
+        away, own = _around(_blocks(difference)), _blocks(difference.abs())
     else:
-        counted = _around(_blocks(weight[:, None]))
-        away = _around(_blocks(difference * weight[:, None])) / counted.clamp_min(1e-6)
-    away = away.abs().mean(1, keepdim=True)
-    shades = photograph.mean(-1)[:, None]
-    mean, square = (_around(_blocks(values)) for values in (shades, shades.square()))
+        counted, weighted = _blocks(weight[:, None]), difference * weight[:, None]
+        away = _around(_blocks(weighted)) / _around(counted).clamp_min(1e-6)
+        own = _blocks(weighted.abs()) / counted.clamp_min(1e-6)
+    away, own = away.abs().mean(1, keepdim=True), own.mean(1, keepdim=True)
     some = away.flatten()[:: max(1, away.numel() // SAMPLES)]
     usual = some.sort().values[int(USUAL * (some.numel() - 1))]
-    allowed = (factor * usual).clamp_min(FLOOR) + CONTRAST * (square - mean.square()).clamp_min(0).sqrt()
+    allowed = (factor * usual).clamp_min(FLOOR) + CONTRAST * _contrast(photograph)
     far = (away > allowed).to(away.dtype)
-    transient = nn.max_pool2d(far, 3, 1, 1)
+    transient = nn.max_pool2d(far, 3, 1, 1) * (own > BESIDE * allowed)
     height, width = image.shape[1:3]
     grown = transient[:, 0].repeat_interleave(BLOCK, 1).repeat_interleave(BLOCK, 2)[:, :height, :width]
     return 1 - grown if weight is None else weight * (1 - grown)
+
+
+def _contrast(image: Tensor) -> Tensor:
+    """Standard deviation of the brightness around each block."""
+    shades = image.mean(-1)[:, None]
+    mean, square = (_around(_blocks(values)) for values in (shades, shades.square()))
+    return (square - mean.square()).clamp_min(0).sqrt()
 
 
 def _blocks(values: Tensor) -> Tensor:

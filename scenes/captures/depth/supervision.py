@@ -32,7 +32,8 @@ def supervise(capture: Capture, source: str, *, points: Path | None = None, metr
         metric: whether maps are in units of the poses; else their scale is not compared with that of the points.
 
     Raises:
-        CaptureError: the capture has no depth of that kind, or the file of points cannot be read.
+        CaptureError: the capture has no depth of that kind, its photographs keep their lens, or the file of points cannot
+            be read.
     """
     if points is not None and source not in ("points", "all"):
         raise CaptureError(
@@ -40,6 +41,11 @@ def supervise(capture: Capture, source: str, *, points: Path | None = None, metr
         )
     for view in capture.views:
         view.depth = None
+    if source != "none" and any(view.camera.lens is not None for view in capture.views):
+        raise CaptureError(
+            f"{capture.path}: depth is known for undistorted photographs only.",
+            "Train without --lens keep, or without --depth.",
+        )
     if source in ("maps", "all") and capture.depths:
         for view in capture.views:
             view.depth = capture.depths.get(view.name)

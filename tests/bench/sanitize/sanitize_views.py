@@ -60,7 +60,7 @@ def view_cases() -> dict[str, Callable[[torch.device], dict[str, Tensor]]]:
     """Every case by name, as a function of the device."""
     out: dict[str, Callable[[torch.device], dict[str, Tensor]]] = {}
     for size in ((1, 1, 1), (2, 7, 5), (1, 120, 133)):
-        for width in (3, 12):
+        for width in (3, 9, 12):
             for cutout in (False, True):
                 name = f"exposure {size}, {width} parameters{', cut out' if cutout else ''}"
                 out[name] = partial(exposure, size, width, cutout)

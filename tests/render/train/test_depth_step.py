@@ -13,6 +13,7 @@ from moving import Moving, brisk
 from test_step import STRATEGIES, assert_same_step, general, in_the_middle
 
 from luxel.render.errors import LuxelError
+from luxel.render.ops.train.gather_view import ROW
 from luxel.render.primitives import PRIMITIVES
 from luxel.render.train import TrainConfig, Trainer
 from luxel.render.train.config import Resolution
@@ -107,7 +108,7 @@ def test_streaming_gives_the_same_depth(halvings: int) -> None:
     capture.train[3].depth = None  # a view without depth shares the stack of the others
     order = ViewOrder(len(capture.train), 0)
     kept, sent = (Dataset(capture.train, order, CPU, stream=s, depth_unit=2.5) for s in (False, True))
-    table = torch.zeros(2, 24, dtype=torch.int32)
+    table = torch.zeros(2, ROW, dtype=torch.int32)
     known = 0
     for step in range(6):
         targets = []

@@ -1,6 +1,8 @@
 // CPU twin of view_exposure.
 #include "kernels/train/views/exposure.h"
 
+#include "kernels/error.h"
+
 namespace luxel {
 namespace {
 
@@ -30,10 +32,17 @@ template <typename T, int P> int backward(const luxel_view_exposure_args& args) 
   return 0;
 }
 
+template <typename T, int P> int run(const luxel_view_exposure_args& args, bool gradients) {
+  return gradients ? backward<T, P>(args) : forward<T, P>(args);
+}
+
 template <typename T> int run(const luxel_view_exposure_args& args, bool gradients) {
-  const bool affine = args.width_of_view == kAffine;
-  if (gradients) return affine ? backward<T, kAffine>(args) : backward<T, kGain>(args);
-  return affine ? forward<T, kAffine>(args) : forward<T, kGain>(args);
+  switch (args.width_of_view) {
+    case kGain: return run<T, kGain>(args, gradients);
+    case kCamera: return run<T, kCamera>(args, gradients);
+    case kAffine: return run<T, kAffine>(args, gradients);
+    default: return fail("view_exposure: %d parameters of a view", args.width_of_view);
+  }
 }
 
 }  // namespace

@@ -47,8 +47,12 @@ int luxel_view_exposure_fwd(const luxel_view_exposure_args* args) {
   if (args->dtype != 0) return fail("the GPU kernels take float32");
   LUXEL_CUDA(cudaSetDevice(args->device));
   const dim3 grid(blocks_for(static_cast<int64_t>(args->width) * args->height, kThreads), args->views);
-  if (args->width_of_view == kAffine) return launch("view_exposure", exposure_kernel<kAffine>, grid, kThreads, 0, args->stream, *args);
-  return launch("view_exposure", exposure_kernel<kGain>, grid, kThreads, 0, args->stream, *args);
+  switch (args->width_of_view) {
+    case kGain: return launch("view_exposure", exposure_kernel<kGain>, grid, kThreads, 0, args->stream, *args);
+    case kCamera: return launch("view_exposure", exposure_kernel<kCamera>, grid, kThreads, 0, args->stream, *args);
+    case kAffine: return launch("view_exposure", exposure_kernel<kAffine>, grid, kThreads, 0, args->stream, *args);
+    default: return fail("view_exposure: %d parameters of a view", args->width_of_view);
+  }
 }
 
 int luxel_view_exposure_bwd(const luxel_view_exposure_args* args) {
@@ -56,8 +60,11 @@ int luxel_view_exposure_bwd(const luxel_view_exposure_args* args) {
   if (args->dtype != 0) return fail("the GPU kernels take float32");
   LUXEL_CUDA(cudaSetDevice(args->device));
   const dim3 grid(args->parts, args->views);
-  if (args->width_of_view == kAffine)
-    return launch("view_exposure_bwd", exposure_bwd_kernel<kAffine>, grid, kThreads, 0, args->stream, *args);
-  return launch("view_exposure_bwd", exposure_bwd_kernel<kGain>, grid, kThreads, 0, args->stream, *args);
+  switch (args->width_of_view) {
+    case kGain: return launch("view_exposure_bwd", exposure_bwd_kernel<kGain>, grid, kThreads, 0, args->stream, *args);
+    case kCamera: return launch("view_exposure_bwd", exposure_bwd_kernel<kCamera>, grid, kThreads, 0, args->stream, *args);
+    case kAffine: return launch("view_exposure_bwd", exposure_bwd_kernel<kAffine>, grid, kThreads, 0, args->stream, *args);
+    default: return fail("view_exposure: %d parameters of a view", args->width_of_view);
+  }
 }
 }

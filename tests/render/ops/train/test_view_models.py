@@ -44,7 +44,7 @@ def compare(of, reference, inputs: list[Tensor], others: list, limits: tuple[flo
 
 @DTYPES
 @pytest.mark.parametrize("size", [(1, 1, 1), (2, 5, 7), (1, 97, 131)])
-@pytest.mark.parametrize("width", [3, 12], ids=["gain", "affine"])
+@pytest.mark.parametrize("width", [3, 9, 12], ids=["gain", "camera", "affine"])
 @pytest.mark.parametrize("cutout", [False, True], ids=["opaque", "cut out"])
 def test_exposure_is_its_reference(device, dtype, size, width, cutout) -> None:
     limits, generator = tolerances(device, dtype), torch.Generator().manual_seed(0)
@@ -53,11 +53,30 @@ def test_exposure_is_its_reference(device, dtype, size, width, cutout) -> None:
         return torch.rand(shape, generator=generator, dtype=D).to(device, dtype)
 
     image, parameters = drawn(*size, 3), 0.4 * drawn(size[0], width) - 0.2
+    if width == 9:  # below and above the point where the two pieces of the sRGB curve meet
+        image = torch.where(image < 0.2, image - 0.185, 1.2 * image)
     if cutout:
-        inputs = [image, parameters, drawn(*size)]
-        compare(view_exposure, exposure_reference, inputs, [drawn(size[0], 3)], limits)
+        through, background = 0.95 * drawn(*size), drawn(size[0], 3)
+        image = (1 - through[..., None]) * image + through[..., None] * background[:, None, None]
+        compare(view_exposure, exposure_reference, [image, parameters, through], [background], limits)
     else:
         compare(view_exposure, exposure_reference, [image, parameters], [], limits)
+
+
+def test_a_camera_leaves_what_the_scene_hardly_covers(device) -> None:
+    image, parameters = torch.rand(1, 4, 5, 3, device=device), torch.full((1, 9), 0.3, device=device)
+    through, background = torch.full((1, 4, 5), 0.99995, device=device), torch.zeros(1, 3, device=device)
+    torch.testing.assert_close(view_exposure(image, parameters, through, background), image, atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_response_of_a_camera_rises_everywhere(seed) -> None:
+    parameters = torch.zeros(1, 9, dtype=D)
+    parameters[:, 6:] = 3 * torch.randn(1, 3, generator=torch.Generator().manual_seed(seed), dtype=D)
+    ramp = torch.linspace(-0.5, 1.5, 401, dtype=D)
+    values = view_exposure(ramp[None, None, :, None].expand(1, 1, -1, 3), parameters)[0, 0, :, 0]
+    assert (values.diff() > 0).all()
+    torch.testing.assert_close(values[[100, 300]], ramp[[100, 300]], atol=1e-12, rtol=0)
 
 
 @DTYPES
@@ -137,7 +156,7 @@ def test_wrong_inputs() -> None:
     image, three = torch.zeros(1, 4, 5, 3), torch.zeros(1, 3)
     with pytest.raises(ValueError, match=r"image must be \[B, H, W, 3\]"):
         view_exposure(image[0], three)
-    with pytest.raises(ValueError, match=r"parameters must be \[B, 3\] or \[B, 12\]"):
+    with pytest.raises(ValueError, match=r"parameters must be \[B, 3\], \[B, 9\] or \[B, 12\]"):
         view_exposure(image, torch.zeros(1, 4))
     with pytest.raises(ValueError, match="a background must be given"):
         view_exposure(image, three, torch.zeros(1, 4, 5))

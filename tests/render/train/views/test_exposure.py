@@ -12,13 +12,15 @@ import pytest
 import torch
 from toy_run import drop_checkpoints
 
-from luxel.render.camera import Pixels
+from luxel.render.camera import Camera, Pixels, View
 from luxel.render.evaluate import evaluate
+from luxel.render.ops.train.view_exposure import view_exposure
 from luxel.render.train.config import Resolution
-from luxel.render.train.views.exposure import Exposure
+from luxel.render.train.views.exposure import Cameras, Exposure
 from luxel.render.train.views.table import ViewTable
 
-MODELS = ("gain", "affine")
+MODELS = ("gain", "affine", "camera")
+WIDTHS = {"gain": 3, "affine": 12, "camera": 9}
 CPU = torch.device("cpu")
 
 
@@ -39,6 +41,21 @@ def exposed(toy: Any, strength: float, seed: int = 0) -> np.ndarray:
     count = len(logs)
     toy.test = [change(view) for view in toy.test]
     return np.array(logs[:count])
+
+
+def views(count: int) -> list[View]:
+    """Views of one camera."""
+    camera = Camera.look_at((0, -3, 0), (0, 0, 0), width=6, height=5)
+    return [View(str(i), camera, lambda: Pixels(np.zeros((5, 6, 3), np.uint8))) for i in range(count)]
+
+
+def log_factors(exposure: Exposure) -> torch.Tensor:
+    """Logarithms of the factors by which colours of each view are multiplied, [V, 3]."""
+    values = exposure.table.values
+    if exposure.model == "camera":  # sRGB values are about the 2.2th root of light
+        green = torch.zeros(len(values), 1)
+        return (values[:, :1] + torch.cat([values[:, 1:2], green, values[:, 2:]], 1)) * math.log(2) / 2.2
+    return values if exposure.model == "gain" else (1 + values[:, [0, 4, 8]]).log()
 
 
 def test_each_view_has_an_adam_of_its_own() -> None:
@@ -77,16 +94,17 @@ def test_a_step_that_is_skipped_changes_nothing() -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_the_start_is_the_identity(model: Any) -> None:
-    exposure, image = Exposure(model, 4, CPU), torch.rand(2, 5, 6, 3)
-    parameters, through = exposure.table.rows(torch.tensor([0, 3])), torch.rand(2, 5, 6)
-    torch.testing.assert_close(exposure.apply(image, parameters), image, atol=1e-7, rtol=0)
+    exposure, image = Exposure(model, views(4), CPU), torch.rand(2, 5, 6, 3)
+    parameters, through = exposure.rows(torch.tensor([0, 3])), torch.rand(2, 5, 6)
+    rounding = 1e-6 if model == "camera" else 1e-7  # a camera decodes and encodes
+    torch.testing.assert_close(exposure.apply(image, parameters), image, atol=rounding, rtol=0)
     behind = exposure.apply(image, parameters, through, torch.rand(2, 3))
     torch.testing.assert_close(behind, image, atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_the_background_keeps_its_colour(model: Any) -> None:
-    exposure, parameters = Exposure(model, 4, CPU), 0.3 * torch.randn(2, 3 if model == "gain" else 12)
+    exposure, parameters = Exposure(model, views(4), CPU), 0.3 * torch.randn(2, WIDTHS[model])
     background, through = torch.rand(2, 3), torch.ones(2, 5, 6)
     image = background[:, None, None].expand(2, 5, 6, 3)
     shown = exposure.apply(image, parameters, through, background)
@@ -96,13 +114,16 @@ def test_the_background_keeps_its_colour(model: Any) -> None:
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("cutout", [False, True], ids=["opaque", "cut out"])
 def test_gradients_are_those_of_finite_differences(model: Any, cutout: bool) -> None:
-    exposure, random = Exposure(model, 4, CPU), torch.Generator().manual_seed(1)
+    exposure, random = Exposure(model, views(4), CPU), torch.Generator().manual_seed(1)
     draw = lambda *shape: torch.rand(*shape, generator=random, dtype=torch.float64)  # noqa: E731
-    inputs = [draw(2, 3, 4, 3), 0.2 * draw(2, 3 if model == "gain" else 12), draw(2, 3, 4), draw(2, 3)]
+    # Colours above the point where the two pieces of the sRGB curve meet, also without the background.
+    background, through = 0.1 * draw(2, 3), 0.5 * draw(2, 3, 4)
+    inputs = [0.2 + draw(2, 3, 4, 3), 0.2 * draw(2, WIDTHS[model]), through, background]
     background = inputs.pop() if cutout else None
     inputs = [tensor.requires_grad_() for tensor in (inputs if cutout else inputs[:2])]
+    rounding = 2e-9 if model == "camera" else 1e-10  # of differences of its curves over 2e-6
     assert torch.autograd.gradcheck(
-        lambda *leaves: exposure.apply(*leaves, background=background), inputs, atol=1e-10, rtol=1e-7
+        lambda *leaves: exposure.apply(*leaves, background=background), inputs, atol=rounding, rtol=1e-7
     )
 
 
@@ -139,8 +160,7 @@ def test_exposures_of_photographs_do_not_become_part_of_the_scene(
         scores[name] = evaluate(trainers[name].scene, toy.test, background=black, lpips=False, aligned=True)
     if model == "gain":  # what was planted
         assert scores[model].mean.psnr_aligned > scores["none"].mean.psnr_aligned + 0.2
-    values = trainers[model].models.exposure.table.values
-    learnt = values if model == "gain" else (1 + values[:, [0, 4, 8]]).log()
+    learnt = log_factors(trainers[model].models.exposure)
     planted = torch.tensor(logs - logs.mean(0)).float()
     assert (learnt - learnt.mean(0) - planted).abs().mean() < 0.5 * planted.abs().mean()
 
@@ -182,3 +202,63 @@ def test_held_out_views_are_scored_both_ways(toy: Any, tmp_path: Path) -> None:
     plain = toy.trainer(tmp_path / "plain", toy.config()).run(progress=False).evaluation
     assert math.isnan(plain.mean.psnr_aligned) and "psnr_aligned" not in plain.as_dict()["mean"]
     assert "aligned" not in plain.table()
+
+
+def photographed(toy: Any, stops: list[float], vignetting: float, known: bool) -> None:
+    """Photographs of a camera, with an exposure each and corners that are darker by so many stops."""
+    numbers = iter(stops)
+
+    def change(view: Any) -> Any:
+        exposure, pixels = next(numbers), view.read()
+        parameters = torch.tensor([[exposure, 0, 0, -vignetting, 0, 0, 0, 0, 0]])
+        image = torch.from_numpy(pixels.rgb)[None].float() / 255
+        rgb = (255 * view_exposure(image, parameters)[0]).clamp(0, 255).round().to(torch.uint8).numpy()
+        return replace(view, read=lambda: Pixels(rgb), stops=exposure if known else None)
+
+    toy.train, toy.test = ([change(view) for view in views] for views in (toy.train, toy.test))
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["EXIF", "unknown"])
+def test_a_camera_learns_what_photographs_of_one_have(toy: Any, tmp_path: Path, known: bool) -> None:
+    random = np.random.default_rng(0)
+    stops = (0.6 * random.standard_normal(len(toy.train) + len(toy.test)) - 1.0).tolist()
+    photographed(toy, stops, vignetting=1.5, known=known)
+    aligned = {}
+    for name in ("none", "camera"):
+        trainer = toy.trainer(tmp_path / name, toy.config(steps=800, exposure=name))
+        result = trainer.run(progress=False).evaluation
+        black = (0.0, 0.0, 0.0)
+        plain = evaluate(trainer.scene, toy.test, background=black, lpips=False, aligned=True)
+        aligned[name] = (result if name == "camera" else plain).mean.psnr_aligned
+    exposure = trainer.models.exposure
+    planted = torch.tensor(stops[: len(toy.train)])
+    off = exposure.table.values[:, 0] - (planted - planted.mean())
+    assert off.abs().mean() < 0.5 * (planted - planted.mean()).abs().mean()
+    r2 = torch.tensor([0.3**2, 0.6**2])
+    learnt = (exposure.shared.values[0, :3] * torch.stack([r2, r2**2, r2**3], 1)).sum(1)
+    assert -1.5 * 0.36 * 1.6 < float(learnt[1] - learnt[0]) < -1.5 * 0.27 * 0.4, "darker towards the corners"
+    assert aligned["camera"] > aligned["none"] + 0.5
+
+
+def test_exposures_start_at_what_is_known_of_the_photographs() -> None:
+    given = [replace(view, stops=stops) for view, stops in zip(views(4), (1.0, 3.0, None, -1.0), strict=True)]
+    exposure = Exposure("camera", given, CPU)
+    assert exposure.table.values[:, 0].tolist() == [0.0, 2.0, 0.0, -2.0]
+    assert exposure.rows(torch.tensor([1]))[0].tolist() == [2.0] + 8 * [0.0]
+    assert not Exposure("gain", given, CPU).table.values.any()
+
+
+def test_cameras_are_distinguished_by_size_and_intrinsics() -> None:
+    def cameras(*kinds: tuple[int, float]) -> list[View]:
+        near = [Camera.look_at((0, -3, 0), (0, 0, 0), width=w, height=5) for w, _ in kinds]
+        scaled = [replace(c, intrinsics=c.intrinsics * f) for c, (_, f) in zip(near, kinds, strict=True)]
+        return [replace(view, camera=c) for view, c in zip(views(len(kinds)), scaled, strict=True)]
+
+    two = Cameras(cameras(*[(6, 1.0)] * 5, *[(6, 2.0)] * 5))
+    assert two.count == 2 and [two.number(view) for view in cameras((6, 2.0), (6, 1.0), (7, 1.0))] == [
+        1,
+        0,
+        None,
+    ]
+    each = Cameras(cameras(*[(6, 1 + 0.01 * i) for i in range(8)], (7, 1.0)))
+    assert each.count == 2, "intrinsics of each photograph: the size says which camera it was"

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 LEARNT: dict[str, dict[str, Any]] = {
     "gain": {"exposure": "gain"},
     "affine": {"exposure": "affine"},
+    "camera": {"exposure": "camera"},
+    "sharpness": {"downweight_blur": True},
     "poses": {"refine_poses": True},
     "transients": {"ignore_transients": True},
-    "all": {"exposure": "affine", "refine_poses": True, "ignore_transients": True},
+    "all": {"exposure": "camera", "refine_poses": True, "ignore_transients": True, "downweight_blur": True},
 }
+
+
+@pytest.fixture(autouse=True)
+def _sharpness(toy_cutout: Any) -> None:
+    known = np.linspace(0.1, 1.0, len(toy_cutout.train))
+    toy_cutout.train = [replace(v, sharpness=float(x)) for v, x in zip(toy_cutout.train, known, strict=True)]
 
 
 @pytest.mark.gpu
