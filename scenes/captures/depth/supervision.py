@@ -32,8 +32,8 @@ def supervise(capture: Capture, source: str, *, points: Path | None = None, metr
         metric: whether maps are in units of the poses; else their scale is not compared with that of the points.
 
     Raises:
-        CaptureError: the capture has no depth of that kind, its photographs keep their lens, or the file of points cannot
-            be read.
+        CaptureError: the capture has no depth of that kind, its photographs keep their lens, or the file of points
+            cannot be read.
     """
     if points is not None and source not in ("points", "all"):
         raise CaptureError(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from test_depth_maps import COUNT, SIZE, capture, edit
 from test_depth_points import write_tracks
@@ -110,3 +112,12 @@ def test_maps_of_held_out_views_alone_train_nothing(capture: Path) -> None:
     assert [view.name for view in opened.test] == ["0.png"]
     with pytest.raises(CaptureError, match="no training view has a depth map"):
         scenes.supervise(opened, "maps")
+
+
+def test_photographs_that_keep_their_lens_have_no_depth(capture: Path) -> None:
+    opened = scenes.open(capture)
+    view = opened.train[0]
+    view.camera = replace(view.camera, lens=torch.zeros(8))
+    with pytest.raises(CaptureError, match="undistorted photographs only"):
+        scenes.supervise(opened, "maps")
+    scenes.supervise(opened, "none")
