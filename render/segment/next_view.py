@@ -15,6 +15,7 @@ from luxel.render.segment.votes import Votes
 SIDE = 128  # pixels of the longer side of the images in which weights are counted
 LEAST_VISIBLE = 0.5  # of the area of an object in the view that shows most of it
 MOST_VIEWS = 64  # that are compared
+CHUNK = 1 << 16  # primitives that are summed at a time
 
 
 class ViewWeights:
@@ -54,18 +55,35 @@ class ViewWeights:
             labels: of the primitives, uint8 [N].
             count: L; labels are below it.
         """
-        return self._summed(self.weights.float(), labels, count)
+        return label_sums(self.weights, labels, count)
 
     def unvoted(self, looked: Sequence[str], labels: Tensor, count: int) -> Tensor:
         """Visible area of each label in each view that is more than any of the views of ``looked`` shows, [V, L]."""
         known = [self.index(name) for name in looked if name in {view.name for view in self.views}]
-        seen = self.weights[known].float().amax(0) if known else torch.zeros_like(self.weights[0]).float()
-        return self._summed((self.weights.float() - seen).clamp_min(0), labels, count)
+        seen = self.weights[known].float().amax(0) if known else None
+        return label_sums(self.weights, labels, count, seen)
 
-    def _summed(self, weights: Tensor, labels: Tensor, count: int) -> Tensor:
-        sums = weights.new_zeros(len(weights), count + 1)
-        index = labels.to(weights.device, torch.int64).clamp(max=count).expand(len(weights), -1)
-        return sums.scatter_add_(1, index, weights)[:, :count]
+
+def label_sums(weights: Tensor, labels: Tensor, count: int, seen: Tensor | None = None) -> Tensor:
+    """Sums of weights over the primitives of each label, float32 [V, L].
+
+    Args:
+        weights: of each primitive in V views, [V, N].
+        labels: of the primitives, uint8 [N]; those from L on do not count.
+        count: L.
+        seen: [N], which is subtracted from the weights first, down to 0.
+    """
+    # Products of matrices: a million atomic additions to a few sums would wait for each other.
+    labels = labels.to(weights.device)
+    known = torch.arange(count, dtype=torch.uint8, device=weights.device)
+    sums = torch.zeros(len(weights), count, device=weights.device)
+    for first in range(0, len(labels), CHUNK):
+        part = slice(first, first + CHUNK)
+        of_part = weights[:, part].float()
+        if seen is not None:
+            of_part = (of_part - seen[part]).clamp_min_(0)
+        sums += of_part @ (labels[part, None] == known).float()
+    return sums
 
 
 def next_view(

@@ -23,7 +23,7 @@ from luxel.render.segment.label_image import label_image
 from luxel.render.segment.label_map import label_map
 from luxel.render.segment.mask_choice import best_for
 from luxel.render.segment.mask_prompt import innermost_point, trimmed_box
-from luxel.render.segment.next_view import ViewWeights, next_view
+from luxel.render.segment.next_view import ViewWeights, label_sums, next_view
 from luxel.render.segment.scores import mask_iou, mask_ious
 from luxel.render.segment.segmenter import Box, MaskChoice, Point, Prompt, Segmenter, on_device
 from luxel.render.segment.solve import Solution, SolveOptions, nearest_primitives, solve
@@ -341,13 +341,9 @@ def changed_share(before: Tensor, after: Tensor, area: Tensor, count: int) -> fl
         count: L; labels 1 to L - 1 are objects.
     """
 
-    def sums(labels: Tensor, weight: Tensor) -> Tensor:
-        out = weight.new_zeros(count + 1)
-        return out.scatter_add_(0, labels.to(weight.device, torch.int64).clamp(max=count), weight)[1:count]
-
-    different = area * (before != after)
-    changed = sums(before, different) + sums(after, different)
-    total = torch.maximum(sums(before, area), sums(after, area))
+    areas = torch.stack([area, area * (before != after)])
+    old, new = (label_sums(areas, labels, count)[:, 1:] for labels in (before, after))
+    changed, total = old[1] + new[1], torch.maximum(old[0], new[0])
     return float((changed / total.clamp_min(1e-12)).max()) if count > 1 else 0.0
 
 

@@ -95,7 +95,7 @@ def test_a_step_behind_a_lens_is_replayed_without_waiting(
     for key, tensor in replayed.optimizer.tensors().items():
         assert torch.equal(tensor, single.optimizer.tensors()[key]), key
     config = capture.config(name, steps=30_000, strategy=FixedCount(), batch=1)
-    config.reorder_every, config.sh_every, config.loss.neighbours_every = 0, 0, 0
+    config.reorder_every, config.sh_every, config.loss.neighbours_every = 0, 0, 10**9
     trainer = capture.trainer(tmp_path / "c", config, device=device)
     for _ in range(20):
         trainer.step()

@@ -18,7 +18,7 @@ LEARNT: dict[str, dict[str, Any]] = {
     "poses": {"refine_poses": True},
     "transients": {"ignore_transients": True},
     "floaters": {"suppress_floaters": True},
-    "all": {"exposure": "camera", "refine_poses": True, "ignore_transients": True, "downweight_blur": True},
+    "all": {"exposure": "affine", "refine_poses": True, "ignore_transients": True, "downweight_blur": True},
 }
 
 
