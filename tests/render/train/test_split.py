@@ -99,7 +99,7 @@ def test_the_largest_gradients_are_split_first_up_to_growth_and_cap() -> None:
 
 
 def test_longer_runs_split_finer() -> None:
-    strategy = SplitStrategy(grow_grad2d=2e-4, growth=1.0, growth_until=0, cap_max=100)
+    strategy = SplitStrategy(grow_grad2d=2e-4, finer_power=0.2, growth=1.0, growth_until=0, cap_max=100)
     pull, lives = torch.tensor([1.4e-4, 1.6e-4, 1.9e-4, 2.1e-4]), torch.ones(4, dtype=torch.bool)
     split = [
         strategy.choose(lives, situation(pull, steps=steps)).tolist()
