@@ -50,7 +50,7 @@ OPTIONS: dict[str, list[str] | str] = {
     "--clients": "tests/viewer/bench/test_bench_view_clients.py::test_several_clients_are_measured_without_a_browser",
     "--commit": "tests/viewer/bench/test_bench_record.py::test_the_commit_must_be_known",
     "--data": "tests/viewer/bench/test_bench_raster.py::test_published_scenes_keep_their_goals",
-    "--depth-points": "tests/viewer/commands/captures/test_train_depth.py::test_what_is_missing_is_said",
+    "--depth-points": "tests/viewer/commands/captures/test_train_depth.py::test_a_run_is_resumed_with_its_depth",
     "--device": ["render", "SCENE", "--out", "NEW", *FRAMES, "--device", "auto"],
     "--field": ["train", "DATA", "--field", "image", "--run", "NEW", *SHORT, *TABLE],
     "--force": "tests/viewer/bench/test_bench_report.py::test_comparing_reports",
