@@ -9,7 +9,7 @@ import torch
 
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
-from luxel.render.mesh.depth_fusion import FusedSurface
+from luxel.render.mesh.depth_fusion import DepthFusion, FusedSurface
 from luxel.render.mesh.triangles import TriangleMesh, components
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.scene_surface import scene_surface, without_small_parts
@@ -86,6 +86,13 @@ def test_what_cannot_be_a_mesh_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     away = [Camera.look_at((0, 0, 9), (0, 0, 20), up=(0, 1, 0), width=32, height=32)]
     with pytest.raises(LuxelError, match="see no surface"):
         scene_surface(scene, away)
+    pixel = [Camera.look_at((0, 0, 6), (0, 0, 0), up=(0, 1, 0), width=1, height=1)]
+    with pytest.raises(LuxelError, match="see a single point"):
+        scene_surface(scene, pixel)
+    with monkeypatch.context() as patch:
+        patch.setattr(DepthFusion, "add", lambda *arguments: None)  # nothing is ever fused
+        with pytest.raises(LuxelError, match="see no surface"):
+            scene_surface(scene, ring(4, 32), 32)
     monkeypatch.setattr("luxel.render.scene_surface.free_memory", lambda device: 1000)
     with pytest.raises(LuxelError, match="more than there is memory"):
         scene_surface(scene, ring(4, 32), 32)
