@@ -200,14 +200,16 @@ def cameras_of_run(
         views: that it was trained on.
         device: of the renders.
     """
-    exposure = Exposure("camera", views, device)
-    try:
-        tensors = load_newest(folder / "checkpoints", print_once, RunFolder.read_body(folder)).tensors
-        exposure.restore(tensors)
-    except LuxelError as error:
-        print_once(f"{error} Scores are without the vignetting and response of the cameras.")
-        return None
-    return exposure.photographed
+    exposure, checkpoints = Exposure("camera", views, device), folder / "checkpoints"
+    problem = f"{checkpoints}: there is no checkpoint."
+    if available(checkpoints):
+        try:
+            exposure.restore(load_newest(checkpoints, print_once, RunFolder.read_body(folder)).tensors)
+            return exposure.photographed
+        except LuxelError as error:
+            problem = error.problem
+    print_once(f"{problem} Scores are without the vignetting and response of the cameras.")
+    return None
 
 
 def is_field_run(path: Path) -> bool:
