@@ -82,3 +82,26 @@ def brisk(config: TrainConfig) -> TrainConfig:
             setattr(strategy, name, value)
     config.max_gaussians = 600
     return config
+
+
+def assert_replayed_alike(capture: Moving, config: TrainConfig, folder: Path, device: torch.device) -> None:
+    """A run whose steps are captured and replayed ends with the bits of one whose steps are called."""
+    replayed, single = (capture.trainer(folder / part, config, device=device) for part in "ab")
+    replayed.run(progress=False)
+    single.queue._replay.run = lambda epoch, key, work: work()
+    single.run(progress=False)
+    assert replayed.queue.captures >= 1
+    for key, tensor in replayed.optimizer.tensors().items():
+        assert torch.equal(tensor, single.optimizer.tensors()[key]), key
+
+
+def assert_waits_for_nothing(trainer: Trainer) -> None:
+    """A hundred further steps wait for nothing and capture nothing."""
+    captured = trainer.queue.captures
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for _ in range(100):
+            trainer.step()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert trainer.queue.captures == captured and not trainer.synchronize()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from moving import Moving, brisk
+from moving import Moving, assert_replayed_alike, brisk
 from test_step import STRATEGIES, assert_same_step, general, in_the_middle
 
 from luxel.render.errors import LuxelError
@@ -174,13 +174,7 @@ def test_a_resumed_run_ends_with_the_same_bits(tmp_path: Path) -> None:
 def test_a_captured_step_is_the_step(tmp_path: Path, device: torch.device, name: str, scale: str) -> None:
     capture = Moving(1.0, depth=True)
     config = brisk(capture.config(name, deterministic=True, depth="maps", depth_scale=scale))
-    replayed, single = (capture.trainer(tmp_path / part, config, device=device) for part in "ab")
-    replayed.run(progress=False)
-    single.queue._replay.run = lambda epoch, key, work: work()
-    single.run(progress=False)
-    assert replayed.queue.captures >= 1
-    for key, tensor in replayed.optimizer.tensors().items():
-        assert torch.equal(tensor, single.optimizer.tensors()[key]), key
+    assert_replayed_alike(capture, config, tmp_path, device)
 
 
 @pytest.mark.gpu

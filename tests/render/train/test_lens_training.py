@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from moving import Moving, brisk
+from moving import Moving, assert_replayed_alike, assert_waits_for_nothing, brisk
 from test_step import STRATEGIES, assert_same_step, general, in_the_middle
 
 from luxel.render.errors import LuxelError
@@ -87,23 +87,10 @@ def test_a_step_behind_a_lens_is_replayed_without_waiting(
 ) -> None:
     capture = bent()
     config = brisk(capture.config(name, deterministic=True))
-    replayed, single = (capture.trainer(tmp_path / part, config, device=device) for part in "ab")
-    replayed.run(progress=False)
-    single.queue._replay.run = lambda epoch, key, work: work()
-    single.run(progress=False)
-    assert replayed.queue.captures >= 1
-    for key, tensor in replayed.optimizer.tensors().items():
-        assert torch.equal(tensor, single.optimizer.tensors()[key]), key
+    assert_replayed_alike(capture, config, tmp_path, device)
     config = capture.config(name, steps=30_000, strategy=FixedCount(), batch=1)
     config.reorder_every, config.sh_every, config.loss.neighbours_every = 0, 0, 10**9
     trainer = capture.trainer(tmp_path / "c", config, device=device)
     for _ in range(20):
         trainer.step()
-    captured = trainer.queue.captures
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        for _ in range(100):
-            trainer.step()
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
-    assert trainer.queue.captures == captured and not trainer.synchronize()
+    assert_waits_for_nothing(trainer)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from moving import Moving, brisk
+from moving import Moving, assert_replayed_alike, brisk
 
 from luxel.render.camera import Pixels
 from luxel.render.primitives import PRIMITIVES
@@ -117,10 +117,4 @@ def test_a_step_of_any_primitive_is_replayed(
 ) -> None:
     capture = Moving(1.0)
     config = brisk(capture.config(name, deterministic=True, batch=batch))
-    replayed, single = (capture.trainer(tmp_path / part, config, device=device) for part in "ab")
-    replayed.run(progress=False)
-    single.queue._replay.run = lambda epoch, key, work: work()
-    single.run(progress=False)
-    assert replayed.queue.captures >= 1
-    for key, tensor in replayed.optimizer.tensors().items():
-        assert torch.equal(tensor, single.optimizer.tensors()[key]), key
+    assert_replayed_alike(capture, config, tmp_path, device)
