@@ -20,6 +20,7 @@ from torch import Tensor
 
 from luxel.render.lens import NUMBERS as LENS_NUMBERS
 from luxel.render.lens import radial_lens
+from luxel.render.shutter import NUMBERS as SHUTTER_NUMBERS
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class Camera:
         width, height: image size in pixels.
         near, far: distances along z (capture units) outside of which nothing is drawn; of a fisheye, distances from it.
         lens: rows of `luxel.render.lens`, [8] or [C, 8]; None: a pinhole.
+        shutter: rows of `luxel.render.shutter`, [8] or [C, 8], of cameras whose rows are read while they move;
+            ``world_to_cam`` is then the pose at the middle of the readout. None: a global shutter.
     """
 
     world_to_cam: Tensor
@@ -41,6 +44,7 @@ class Camera:
     near: float = 0.01
     far: float = 1e10
     lens: Tensor | None = None
+    shutter: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.world_to_cam.shape[-2:] != (4, 4) or self.world_to_cam.dim() not in (2, 3):
@@ -53,6 +57,13 @@ class Camera:
         if self.lens is not None and self.lens.shape != (*self.world_to_cam.shape[:-2], LENS_NUMBERS):
             raise ValueError(
                 f"lens must be {[*self.world_to_cam.shape[:-2], LENS_NUMBERS]}, got {list(self.lens.shape)}"
+            )
+        if self.shutter is not None and self.shutter.shape != (
+            *self.world_to_cam.shape[:-2],
+            SHUTTER_NUMBERS,
+        ):
+            raise ValueError(
+                f"shutter must be {[*self.world_to_cam.shape[:-2], SHUTTER_NUMBERS]}, got {list(self.shutter.shape)}"
             )
         if self.width < 1 or self.height < 1:
             raise ValueError(f"width and height must be at least 1, got {self.width}x{self.height}")
@@ -79,6 +90,7 @@ class Camera:
             world_to_cam=self.world_to_cam.to(target),
             intrinsics=self.intrinsics.to(target),
             lens=None if self.lens is None else self.lens.to(target),
+            shutter=None if self.shutter is None else self.shutter.to(target),
         )
 
     @property
@@ -101,6 +113,7 @@ class Camera:
             world_to_cam=self.world_to_cam[index],
             intrinsics=self.intrinsics[index],
             lens=None if self.lens is None else self.lens[index],
+            shutter=None if self.shutter is None else self.shutter[index],
         )
 
     def scaled(self, factor: float) -> Camera:
@@ -116,7 +129,7 @@ class Camera:
     def stack(cameras: Sequence[Camera]) -> Camera:
         """A batch from single cameras of one size; near and far are taken from the first.
 
-        Where some have a lens, others get that of a pinhole.
+        Where some have a lens, others get that of a pinhole; where some have a rolling shutter, others one at rest.
 
         Raises:
             ValueError: no cameras, or different image sizes.
@@ -132,6 +145,7 @@ class Camera:
             world_to_cam=torch.stack([c.world_to_cam for c in cameras]),
             intrinsics=calibration[:, :4],
             lens=calibration[:, 4:] if calibration.shape[1] > 4 else None,
+            shutter=_shutters(cameras),
         )
 
     @staticmethod
@@ -187,6 +201,14 @@ def calibrations(cameras: Sequence[Camera]) -> Tensor:
     return torch.stack([camera.calibration for camera in rows])
 
 
+def _shutters(cameras: Sequence[Camera]) -> Tensor | None:
+    """Those of single cameras, [C, 8]; where some have none, theirs do not move."""
+    if all(camera.shutter is None for camera in cameras):
+        return None
+    rows = (c.intrinsics.new_zeros(SHUTTER_NUMBERS) if c.shutter is None else c.shutter for c in cameras)
+    return torch.stack(list(rows))
+
+
 def _inverse(rigid: Tensor) -> Tensor:
     """The inverse of rigid transforms, [..., 4, 4]."""
     rotation = rigid[..., :3, :3].mT
@@ -226,6 +248,7 @@ class View:
             nothing is.
         stops: exposure by its EXIF data, relative to other views of the capture; None: unknown.
         sharpness: of the photograph relative to those of views beside it, 1 where it is as sharp; None: not measured.
+        frame_interval: seconds between frames of the film that it is one of; None: unknown.
     """
 
     name: str
@@ -236,6 +259,7 @@ class View:
     depth: Callable[[], np.ndarray] | None = None
     stops: float | None = None
     sharpness: float | None = None
+    frame_interval: float | None = None
 
 
 def poses_of(views: Iterable[View]) -> np.ndarray:

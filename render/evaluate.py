@@ -151,7 +151,8 @@ def evaluate(
         device: where to render and compare; None: the device of the scene.
         antialiased: as the scene was trained (Mip-Splatting's opacity compensation).
         lpips: compute LPIPS too; else it is NaN, as for views under 31 pixels a side.
-        aligned: compute ``psnr_aligned`` too, which leaves out differences of exposure and white balance.
+        aligned: compute ``psnr_aligned`` too, which leaves out differences of exposure and white balance; behind images
+            with alpha the background keeps its colour.
         photographed: what the camera of a view makes of a render before that fit, called with view, image [H, W, 3],
             transmittance [H, W] and background [3].
         refine: compute ``psnr_refined`` too, with cameras that are moved on the scene as it is; its extent, capture
@@ -176,32 +177,32 @@ def evaluate(
     perceptual = _perceptual(device, say) if lpips else None
     scores = []
 
-    def refined(view: View, truth: Tensor, weight: Tensor | None) -> Tensor:
+    def refined(view: View, truth: Tensor, weight: Tensor | None, cut_out: bool) -> Tensor:
         options: dict[str, Any] = {"time": view.time, "background": behind, "antialiased": antialiased}
         given = view.camera.to(device)
         camera = refine_camera(scene, given, truth, weight, extent=refine or 1.0, render=render, **options)
         frame = render(scene, camera, **options)
-        return fitted(view, frame, truth, weight) if aligned else frame.rgb.clamp(0, 1)
+        return fitted(view, frame, truth, weight, cut_out) if aligned else frame.rgb.clamp(0, 1)
 
-    def fitted(view: View, frame: Any, truth: Tensor, weight: Tensor | None) -> Tensor:
+    def fitted(view: View, frame: Any, truth: Tensor, weight: Tensor | None, cut_out: bool) -> Tensor:
         image = frame.rgb
         if photographed is not None:
             image = photographed(view, image, 1 - frame.alpha, behind)
-        return affine_fit(image.clamp(0, 1), truth, weight)
-
-    def errors(view: View, weight: Tensor | None) -> DepthErrors:
-        if view.depth is None:
-            return DepthErrors()
-        options: dict[str, Any] = {"time": view.time, "antialiased": antialiased, "depth": True}
-        frame = render(scene, view.camera.to(device), **options)
-        return depth_errors(frame.depth, frame.alpha, view, weight, fits=depth == "align")
+        unexposed = (1 - frame.alpha, behind) if cut_out else None
+        return affine_fit(image.clamp(0, 1), truth, weight, unexposed)
 
     for view in views:
-        truth, weight = ground_truth(view, behind)
+        pixels = view.read()
+        truth, weight = _composited(view, pixels, behind)
+        compares = view, truth, weight, pixels.alpha is not None
         with torch.no_grad():
-            frame = render(
-                scene, view.camera.to(device), time=view.time, background=behind, antialiased=antialiased
-            )
+            measured = depth is not None and view.depth is not None
+            options: dict[str, Any] = {"depth": True} if measured else {}
+            options |= {"time": view.time, "background": behind, "antialiased": antialiased}
+            frame = render(scene, view.camera.to(device), **options)
+            off = DepthErrors()
+            if measured:
+                off = depth_errors(frame.depth, frame.alpha, view, weight, fits=depth == "align")
             image = frame.rgb.clamp(0, 1)
             compared = image if weight is None else torch.where(weight[..., None] > 0, image, truth)
             distance = math.nan
@@ -214,9 +215,9 @@ def evaluate(
                 distance,
                 view.camera.width,
                 view.camera.height,
-                psnr(fitted(view, frame, truth, weight), truth, weight) if aligned else math.nan,
-                math.nan if refine is None else psnr(refined(view, truth, weight), truth, weight),
-                *(DepthErrors() if depth is None else errors(view, weight)),
+                psnr(fitted(view, frame, *compares[1:]), truth, weight) if aligned else math.nan,
+                math.nan if refine is None else psnr(refined(*compares), truth, weight),
+                *off,
             )
         scores.append(score)
         if on_view is not None:
@@ -253,7 +254,10 @@ def ground_truth(view: View, background: Tensor) -> tuple[Tensor, Tensor | None]
     Raises:
         EvaluationError: the pixels have another size than the camera.
     """
-    pixels: Pixels = view.read()
+    return _composited(view, view.read(), background)
+
+
+def _composited(view: View, pixels: Pixels, background: Tensor) -> tuple[Tensor, Tensor | None]:
     height, width = view.camera.height, view.camera.width
     for name, array, shape in (
         ("image", pixels.rgb, (height, width, 3)),

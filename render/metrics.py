@@ -44,7 +44,9 @@ def psnr(a: Tensor, b: Tensor, weight: Tensor | None = None) -> float:
     return float(-10 * torch.log10(error))
 
 
-def affine_fit(a: Tensor, b: Tensor, weight: Tensor | None = None) -> Tensor:
+def affine_fit(
+    a: Tensor, b: Tensor, weight: Tensor | None = None, behind: tuple[Tensor, Tensor] | None = None
+) -> Tensor:
     """Image ``a`` after the affine transform of its colours that brings it nearest to ``b`` by least squares.
 
     Comparing the result with ``b`` leaves out how exposure and white balance of the two differ.
@@ -52,13 +54,17 @@ def affine_fit(a: Tensor, b: Tensor, weight: Tensor | None = None) -> Tensor:
     Args:
         a, b: images in [0, 1], [H, W, 3].
         weight: per pixel, >= 0, [H, W]; pixels of weight 0 do not count. None: uniform.
+        behind: share of each pixel in [0, 1] that shows a background, [H, W], and its colour, [3]: neither image was
+            exposed there, so it stays as it is. None: there is no background.
 
     Returns:
         [H, W, 3], clamped to [0, 1], of no meaning where pixels do not count; ``a`` itself where none does.
     """
     _check("affine_fit", a, b, weight)
-    colours = torch.cat([a, torch.ones_like(a[..., :1])], -1).double().flatten(0, 1)
-    target, counted = b.double().flatten(0, 1), colours
+    through = torch.zeros_like(a[..., :1]) if behind is None else behind[0][..., None]
+    kept = through * (0.0 if behind is None else behind[1])
+    colours = torch.cat([a - kept, 1 - through], -1).double().flatten(0, 1)
+    target, counted = (b - kept).double().flatten(0, 1), colours
     if weight is not None:
         counts = weight.to(colours).clamp_min(0).flatten()[:, None]
         colours, target = (torch.where(counts > 0, t, 0) for t in (colours, target))
@@ -69,7 +75,7 @@ def affine_fit(a: Tensor, b: Tensor, weight: Tensor | None = None) -> Tensor:
     # Colours of a grey image are not independent; a little of the identity keeps the solution near no change.
     damping = 1e-9 * system[3, 3] * torch.eye(4, dtype=system.dtype, device=system.device)
     solution = torch.linalg.solve(system + damping, counted.T @ target + damping[:, :3])
-    return (colours @ solution).clamp(0, 1).to(a).view_as(a)
+    return (kept + (colours @ solution).to(a).view_as(a)).clamp(0, 1)
 
 
 def ssim(a: Tensor, b: Tensor, weight: Tensor | None = None, padding: Padding = "zero") -> float:

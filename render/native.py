@@ -34,6 +34,7 @@ _FIELD = re.compile(r"^\s*(?:const )?(\w+)(\*?)\s+(\w+);", re.MULTILINE)
 HEADERS = (
     "base.h",
     "raster.h",
+    "surfels.h",
     "train.h",
     "field.h",
     "rays.h",

@@ -38,6 +38,7 @@ class BlendSettings(NamedTuple):
     max_alpha: float
     absolute: bool
     deterministic: bool
+    depth_moments: int = 0
 
 
 def viewing(
@@ -65,6 +66,9 @@ def viewing(
     world_to_cam = camera.world_to_cam[None] if single else camera.world_to_cam
     intrinsics = camera.calibration[None] if single else camera.calibration
     dtype, device = scene.opacity_logits.dtype, scene.opacity_logits.device
+    shutters = camera.shutter
+    if shutters is not None:
+        shutters = (shutters[None] if single else shutters).to(device=device, dtype=dtype)
     return Viewing(
         world_to_cam=world_to_cam.to(device=device, dtype=dtype),
         intrinsics=intrinsics.to(device=device, dtype=dtype),
@@ -78,6 +82,7 @@ def viewing(
         antialiased=antialiased,
         with_depth=depth,
         with_normals=normals,
+        shutters=shutters,
     )
 
 
@@ -237,6 +242,7 @@ def blend(
         max_alpha=settings.max_alpha,
         absolute=settings.absolute,
         deterministic=settings.deterministic,
+        depth_moments=settings.depth_moments,
         median=median,
         tally=count,
         keep=keep,
@@ -279,6 +285,7 @@ def blend_backward(
         max_alpha=settings.max_alpha,
         absolute=settings.absolute,
         deterministic=settings.deterministic,
+        depth_moments=settings.depth_moments,
         of_background=False,
         raw_moments=raw_moments,
     )

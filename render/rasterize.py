@@ -37,17 +37,20 @@ class Frame:
         rgb: colours over the background, [H, W, 3], not clamped above 1.
         transmittance: fraction of the background that is visible, in (0, 1], [H, W]; None from backends that set
             ``given_alpha`` instead.
-        depth: mean z weighted by contribution, [H, W] (capture units; 0 where nothing is visible).
+        depth: mean z weighted by contribution, [H, W] (capture units; 0 where nothing is visible); of surfels, where
+            the pixel's ray meets them.
         median_depth: z of the splat at which transmittance falls to 1/2, [H, W], 0 if it never does; no gradient.
         normals: world-space normals weighted by contribution, not normalised, [H, W, 3].
         features: blended features over 0, [H, W, F].
         count: contributing splats per pixel, int32 [H, W]; None unless requested.
-        splats: screen splats, [C, N, 8]: x, y, opacity, depth, conic a, b, c, radius; undefined where culled; None
-            from backends that do not provide them.
+        splats: screen splats, of Gaussians [C, N, 8]: x, y, opacity, depth, conic a, b, c, radius; undefined where
+            culled; None from backends that do not provide them.
         tile_counts: tiles that a splat touches, int32 [C, N]; 0 where culled.
         totals: splats that touch a tile, and (tile, splat) pairs that the frame needs, all cameras together,
             int64 [2]; None from backends that do not provide them.
         overflow: 1 if ``max_instances`` was too small and parts are missing, int32 [1]; None likewise.
+        square_depth: sum of the squares of the depth, each weighted by its contribution, [H, W] (capture units
+            squared); of primitives whose depth varies over their pixels, with depth and normals, else None.
         given_alpha: alpha of backends without ``transmittance``, [H, W]; else None.
     """
 
@@ -63,6 +66,7 @@ class Frame:
     totals: Tensor | None
     overflow: Tensor | None
     given_alpha: Tensor | None = None
+    square_depth: Tensor | None = None
 
     @property
     def alpha(self) -> Tensor:
@@ -165,8 +169,9 @@ def rasterize(
         time: of moving scenes, a scalar for all cameras or [C]; ignored for static scenes.
         background: colour behind everything, [3] or [C, 3]; None: black.
         sh_degree: highest degree of spherical harmonics that is evaluated; None: all that are stored.
-        antialiased: compensate opacity for the dilation (Mip-Splatting, Yu et al. 2024); ignored for convexes.
-        dilation: px^2 added to the diagonal of screen covariances; ignored for convexes.
+        antialiased: compensate opacity for the dilation (Mip-Splatting, Yu et al. 2024); ignored for convexes and
+            surfels.
+        dilation: px^2 added to the diagonal of screen covariances; ignored for convexes and surfels.
         max_alpha: cap on the alpha of one splat at a pixel.
         depth, normals, count: render these too (median_depth comes with depth). Convexes have no normals.
         features: values blended like colours, [N, F], over a background of 0.
@@ -214,6 +219,7 @@ def rasterize(
     settings = BlendSettings(
         scene.policy, **size, max_alpha=max_alpha, absolute=absolute, deterministic=deterministic
     )
+    moments = scene.depth_moments(depth, normals)
 
     def draw(visible_capacity: int, capacity: int) -> Frame:
         lists = bin_tiles(projected, settings, visible_capacity=visible_capacity, capacity=capacity)
@@ -222,7 +228,9 @@ def rasterize(
             return blend(projected._replace(values=part), lists, None, settings)
 
         behind = _behind(background, projected.values, cameras)
-        blended = blend(projected, lists, behind, settings, median=depth, count=count)
+        blended = blend(
+            projected, lists, behind, settings._replace(depth_moments=moments), median=depth, count=count
+        )
         image, transmittance = blended.image, blended.transmittance
         return Frame(
             rgb=image[..., :3] if image.shape[-1] > 3 else image,
@@ -236,6 +244,7 @@ def rasterize(
             tile_counts=projected.tile_counts,
             totals=projected.totals,
             overflow=lists.overflow,
+            square_depth=image[..., 4] if moments > 1 else None,
         )
 
     if max_instances is None:
@@ -270,7 +279,16 @@ def _blend_features(blend_values: Callable[[Tensor], Blended], features: Tensor,
 
 def _first(frame: Frame) -> Frame:
     """The frame of the only camera, without the leading C (splats and tile_counts keep theirs)."""
-    for name in ("rgb", "transmittance", "depth", "median_depth", "normals", "features", "count"):
+    for name in (
+        "rgb",
+        "transmittance",
+        "depth",
+        "median_depth",
+        "normals",
+        "features",
+        "count",
+        "square_depth",
+    ):
         tensor = getattr(frame, name)
         if tensor is not None:
             setattr(frame, name, tensor.squeeze(0))  # a view; the gradient of tensor[0] would copy the image

@@ -72,6 +72,8 @@ class Renderer:
     def _run(
         self, camera: Camera, time: float | None, g_rgb: Tensor | None
     ) -> tuple[Frame, tuple[Tensor, ...]]:
+        if camera.shutter is not None:
+            raise ValueError("camera must have a global shutter; luxel.render.rasterize draws others")
         if camera.batched:
             raise ValueError(f"camera must be a single one, got a batch of {camera.world_to_cam.shape[0]}")
         if self.scene.moves and time is None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
+from luxel.render.mesh import texture_bake
+from luxel.render.mesh.decimation import decimated
 from luxel.render.mesh.depth_fusion import BYTES, DepthFusion, FusedSurface
+from luxel.render.mesh.extras import mesh_package
+from luxel.render.mesh.holes import fill_holes
+from luxel.render.mesh.texture_atlas import unwrap
 from luxel.render.mesh.triangles import TriangleMesh, components
 from luxel.render.primitives import Parameters
 from luxel.render.rasterize import rasterize
@@ -22,68 +28,145 @@ TRIM = 0.005  # share of them beyond each side of the box
 ROOM = 1.05  # of the box, beyond what is in it
 LEAST_PART = 0.01  # of the triangles of the largest part; smaller parts are left out
 SPARE = 1.3  # memory that the work takes beside the grid
+KEPT = 0.4  # share of the free memory that renders are kept in
+OF_PIXEL = 16  # bytes: depth and colour
+
+Report = Callable[[str, float], None]
+
+
+@dataclass(frozen=True)
+class Finish:
+    """What is done with a surface after depth is fused.
+
+    Args:
+        fill_holes: openings are closed whose length around is at most this share of the diagonal of the surface's box.
+        triangles: the most that stay, at least 4; None: all.
+        texture: pixels along each side of its image; None: it has colours of vertices alone.
+    """
+
+    fill_holes: float = 0.0
+    triangles: int | None = None
+    texture: int | None = None
+
+
+class FinishedSurface(NamedTuple):
+    """A surface with colours of its vertices, and perhaps a texture.
+
+    Args:
+        mesh: triangles; with a texture vertices are doubled where it is cut.
+        colours: of the vertices, RGB in [0, 1], [V, 3].
+        uv: place of the vertices in the texture, (0, 0) at its top left corner, [V, 2]; None without one.
+        image: RGB in [0, 1], [pixels, pixels, 3]; None without one.
+    """
+
+    mesh: TriangleMesh
+    colours: Tensor
+    uv: Tensor | None = None
+    image: Tensor | None = None
+
+
+class SceneViews:
+    """Depth and colours of a scene in its cameras, rendered once where memory allows, else as often as they are used.
+
+    A camera with a lens is used as the pinhole of the same focal length.
+
+    Args:
+        scene: primitives, on the device of all work.
+        cameras: at least one.
+        on_progress: called with the stage and the share of it that is done.
+        render: options of `luxel.render.rasterize.rasterize`.
+    """
+
+    def __init__(
+        self, scene: Parameters, cameras: Sequence[Camera], on_progress: Report, **render: Any
+    ) -> None:
+        self.cameras = [replace(camera.to(scene.device), lens=None) for camera in cameras]
+        self._scene, self._render, self._on_progress = scene, render, on_progress
+        self._kept: dict[int, tuple[Tensor, Tensor]] = {}
+        pixels = sum(camera.width * camera.height for camera in cameras)
+        self._keeps = pixels * OF_PIXEL < KEPT * free_memory(scene.device)
+
+    def forget(self) -> None:
+        """Frees the renders; later ones are not kept."""
+        self._kept, self._keeps = {}, False
+
+    def each(self, stage: str) -> Iterator[tuple[Tensor, Tensor, Camera]]:
+        """Depth along z [H, W], 0 where the scene is not opaque, colours [H, W, 3] and the camera, of all cameras."""
+        for k, camera in enumerate(self.cameras):
+            yield (*self._view(k, camera), camera)
+            self._on_progress(stage, (k + 1) / len(self.cameras))
+
+    @torch.no_grad()
+    def _view(self, k: int, camera: Camera) -> tuple[Tensor, Tensor]:
+        if k in self._kept:
+            return self._kept[k]
+        frame = rasterize(self._scene, camera, depth=True, **self._render)
+        assert frame.median_depth is not None
+        view = torch.where(frame.alpha > OPAQUE, frame.median_depth, 0.0), frame.rgb
+        if self._keeps:
+            view = view[0], view[1].contiguous()  # not a part of the image of all channels
+            self._kept[k] = view
+        return view
 
 
 def scene_surface(
+    scene: Parameters, cameras: Sequence[Camera], resolution: int = 512, **options: Any
+) -> FusedSurface:
+    """`finished_surface` without a finish: the triangles as fused, and the colours of their vertices."""
+    made = finished_surface(scene, cameras, resolution, **options)
+    return FusedSurface(made.mesh, made.colours)
+
+
+def finished_surface(
     scene: Parameters,
     cameras: Sequence[Camera],
     resolution: int = 512,
+    finish: Finish | None = None,
     *,
     time: float | None = None,
     least_part: float = LEAST_PART,
-    on_progress: Callable[[str, float], None] = lambda stage, share: None,
+    on_progress: Report = lambda stage, share: None,
     say: Callable[[str], None] = lambda text: None,
     **render: Any,
-) -> FusedSurface:
+) -> FinishedSurface:
     """A triangle mesh of what the cameras see of a scene; depth is where half of the light has been stopped.
 
     Args:
         scene: primitives, on the device of all work.
         cameras: from which it is rendered; where they look from all sides, the surface is closed.
         resolution: spacings of the grid along the longest side of what is seen.
+        finish: closing of holes, fewer triangles, a texture; None: nothing of these.
         time: of scenes that move.
         least_part: parts with fewer triangles than this share of those of the largest are left out.
         on_progress: called with the stage and the share of it that is done.
-        say: receives the size of the grid, before it is filled.
+        say: receives the size of the grid, before it is filled, and what the finish did.
         render: options of `luxel.render.rasterize.rasterize` that change alpha.
 
     Raises:
-        LuxelError: there are no cameras, they see nothing, or the grid needs more memory than there is.
+        LuxelError: there are no cameras, they see nothing, the grid or the texture needs more memory than there is, or
+            a package is not installed.
     """
     if not cameras:
         raise LuxelError("There are no cameras to fuse depth from.", "Give a scene with its cameras.")
-    device = scene.device
-    cameras = [camera.to(device) for camera in cameras]
-    options = render | {"time": time if scene.moves else None, "depth": True}
-
-    @torch.no_grad()
-    def view(camera: Camera) -> tuple[Tensor, Tensor]:
-        frame = rasterize(scene, camera, **options)
-        assert frame.median_depth is not None
-        return torch.where(frame.alpha > OPAQUE, frame.median_depth, 0.0), frame.rgb
-
-    def each(stage: str, work: Callable[[Camera], None]) -> None:
-        for k, camera in enumerate(cameras):
-            work(camera)
-            on_progress(stage, (k + 1) / len(cameras))
-
-    seen: list[Tensor] = []
-    each("finding what the cameras see", lambda camera: seen.append(_points(view(camera)[0], camera)))
-    low, side = _box(torch.cat(seen))
-    fusion = DepthFusion(low, side, resolution, device)
-    each("reserving the grid", lambda camera: fusion.reserve(view(camera)[0], camera))
-    needed = fusion.blocks * BYTES
-    say(f"grid: spacing {fusion.spacing:.4g}, {fusion.blocks:,} blocks, {needed / 2**30:.2f} GiB")
-    if needed * SPARE > free_memory(device):
-        raise LuxelError(
-            f"The mesh needs a grid of {needed / 2**30:.1f} GiB, more than there is memory.",
-            f"Give a lower resolution than {resolution}.",
-        )
-    each("fusing depth", lambda camera: fusion.add(*view(camera), camera))
-    surface = fusion.surface()
-    if not len(surface.mesh.faces):
-        raise LuxelError("The cameras see no surface.", "Train the scene longer, or lower the resolution.")
-    return without_small_parts(surface, least_part)
+    finish = finish or Finish()
+    _check_finish(finish, scene.device)
+    views = SceneViews(scene, cameras, on_progress, time=time if scene.moves else None, **render)
+    surface, tolerance = _fused(views, resolution, scene.device, say)
+    surface = without_small_parts(surface, least_part)
+    if finish.fill_holes > 0:
+        on_progress("closing holes", 0)
+        vertices = surface.mesh.vertices
+        diagonal = float((vertices.amax(0) - vertices.amin(0)).norm())
+        surface, closed, left = fill_holes(surface, finish.fill_holes * diagonal)
+        say(f"holes: {closed:,} closed, {left:,} larger openings stay")
+    if finish.triangles is not None:
+        on_progress("decimating", 0)
+        before = len(surface.mesh.faces)
+        surface = decimated(surface, finish.triangles)
+        say(f"triangles: {len(surface.mesh.faces):,} of {before:,}")
+    if not finish.texture:
+        return FinishedSurface(*surface)
+    return _textured(surface, views, finish.texture, tolerance, on_progress, say)
 
 
 def without_small_parts(surface: FusedSurface, least: float) -> FusedSurface:
@@ -95,6 +178,67 @@ def without_small_parts(surface: FusedSurface, least: float) -> FusedSurface:
     used, renamed = kept.unique(return_inverse=True)
     mesh = TriangleMesh(surface.mesh.vertices[used], renamed.view(-1, 3).to(torch.int32))
     return FusedSurface(mesh, surface.colours[used])
+
+
+def _fused(
+    views: SceneViews, resolution: int, device: torch.device, say: Callable[[str], None]
+) -> tuple[FusedSurface, float]:
+    """The surface of all depth maps, and the distance by which these may differ from it."""
+    stage = "finding what the cameras see"
+    low, side = _box(torch.cat([_points(depth, camera) for depth, _, camera in views.each(stage)]))
+    fusion = DepthFusion(low, side, resolution, device)
+    for depth, _, camera in views.each("reserving the grid"):
+        fusion.reserve(depth, camera)
+    needed = fusion.blocks * BYTES
+    say(f"grid: spacing {fusion.spacing:.4g}, {fusion.blocks:,} blocks, {needed / 2**30:.2f} GiB")
+    if needed * SPARE > free_memory(device):
+        views.forget()
+    if needed * SPARE > free_memory(device):
+        raise LuxelError(
+            f"The mesh needs a grid of {needed / 2**30:.1f} GiB, more than there is memory.",
+            f"Give a lower resolution than {resolution}.",
+        )
+    for view in views.each("fusing depth"):
+        fusion.add(*view)
+    surface = fusion.surface()
+    if not len(surface.mesh.faces):
+        raise LuxelError("The cameras see no surface.", "Train the scene longer, or lower the resolution.")
+    return surface, fusion.truncation
+
+
+def _check_finish(finish: Finish, device: torch.device) -> None:
+    """Refuses before the work what would fail after it: missing packages, and a texture larger than the memory."""
+    if finish.triangles is not None:
+        mesh_package("fast_simplification")
+    if not finish.texture:
+        return
+    mesh_package("xatlas")
+    needed = finish.texture**2 * texture_bake.BYTES
+    if needed > free_memory(device):
+        raise LuxelError(
+            f"A texture of {finish.texture} x {finish.texture} pixels needs {needed / 2**30:.1f} GiB, more than "
+            "there is memory.",
+            "Give fewer pixels.",
+        )
+
+
+def _textured(
+    surface: FusedSurface,
+    views: SceneViews,
+    pixels: int,
+    tolerance: float,
+    on_progress: Report,
+    say: Callable[[str], None],
+) -> FinishedSurface:
+    on_progress("unwrapping", 0)
+    unwrapped = unwrap(surface.mesh, pixels)
+    colours = surface.colours[unwrapped.source]
+    bake = texture_bake.TextureBake(unwrapped, colours, pixels, tolerance)
+    for view in views.each("baking the texture"):
+        bake.add(*view)
+    covered = len(bake.texels.index) / pixels**2
+    say(f"texture: {covered:.0%} of {pixels} x {pixels} texels are used, {bake.seen:.1%} of these seen")
+    return FinishedSurface(unwrapped.mesh, colours, unwrapped.uv, bake.image())
 
 
 def _points(depth: Tensor, camera: Camera) -> Tensor:

@@ -34,7 +34,7 @@ CYCLES: dict[str, str] = {}
 
 # Inside render a module imports those of its own rank and of lower ranks.
 RANKS = (
-    ("errors", "bounds", "reading", "native", "lens", "camera"),
+    ("errors", "bounds", "reading", "native", "lens", "shutter", "camera"),
     ("mesh",),
     ("ops",),
     ("primitives",),
@@ -45,6 +45,7 @@ RANKS = (
         "metrics",
         "depth",
         "pose_refinement",
+        "lens_views",
         "evaluate",
         "replay",
         "backends",

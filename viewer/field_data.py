@@ -12,6 +12,9 @@ import numpy as np
 from luxel.render.camera import View
 from luxel.render.errors import LuxelError
 from luxel.render.fields.applications import application_type, application_types
+from luxel.render.fields.high_dynamic_range import HdrImage
+from luxel.render.fields.tiled_image import TiledImage
+from luxel.render.native import best_device
 from luxel.render.runs.run_folder import RunFolder
 from luxel.render.runs.strict_json import JsonError, validated
 from luxel.viewer.origin import Origin, load_origin
@@ -47,11 +50,15 @@ class FieldOrigin:
         kind: the application.
         path: of the data, or the name of synthetic data.
         capture: how a capture is opened; its own path is not used.
+        stream: leave an image on disk, and read parts of it.
+        folder: of the run, which holds a copy of images whose files cannot be read by parts.
     """
 
     kind: str
     path: str
     capture: Origin
+    stream: bool = False
+    folder: Path | None = None
 
     @staticmethod
     def of(kind: str, path: str, capture: Origin) -> FieldOrigin:
@@ -73,9 +80,9 @@ class FieldOrigin:
                 origin = load_origin(folder)
                 return FieldOrigin(kind, origin.path, origin)
             given = validated(body.get("data"), Origin)
-            return FieldOrigin(
-                kind, given.path, Origin("", max_size=given.max_size, max_megapixels=given.max_megapixels)
-            )
+            stream = validated(body["data"].get("stream", False), bool)
+            limits = Origin("", max_size=given.max_size, max_megapixels=given.max_megapixels)
+            return FieldOrigin(kind, given.path, limits, stream, folder)
         except JsonError as error:
             raise RunError(
                 f"{folder / 'config.json'}: does not say what the field was trained on.",
@@ -102,7 +109,7 @@ class FieldOrigin:
     def about(self) -> dict[str, Any]:
         """The entries of config.json for data other than a capture."""
         limits = {"max_size": self.capture.max_size, "max_megapixels": self.capture.max_megapixels}
-        return {"data": {"path": self.path, **limits}}
+        return {"data": {"path": self.path, **limits, **({"stream": True} if self.stream else {})}}
 
 
 @dataclass(frozen=True)
@@ -123,16 +130,72 @@ class DataType:
 
 
 def _open_image(origin: FieldOrigin, on_progress: Any) -> FieldData:
+    if origin.stream:
+        return FieldData(origin.name, _open_streamed(origin), origin.about())
     if origin.path == DATA_TYPES["image"].made_up:
         from luxel.scenes.synthetic.landscape import landscape
 
         side = origin.capture.max_size or 1024
         return FieldData(origin.name, landscape(side, side), origin.about())
+    if Path(origin.path).suffix.lower() == ".hdr":
+        return FieldData(origin.name, _hdr_image(origin), origin.about())
+    if Path(origin.path).suffix.lower() == ".npy":
+        return FieldData(origin.name, _whole_array(origin), origin.about())
     from luxel.scenes.files.image_files import read_image
 
     options = origin.capture
     image = read_image(origin.path, options.max_size, options.max_megapixels)
     return FieldData(origin.name, image, origin.about())
+
+
+def _open_streamed(origin: FieldOrigin) -> TiledImage:
+    """An image that stays on disk."""
+    from luxel.scenes.files.large.tiled_images import CACHE, open_tiled, write_rows
+
+    options, folder = origin.capture, origin.folder
+    if origin.path != DATA_TYPES["image"].made_up:
+        if options.max_size is not None:
+            raise LuxelError("--max-size: an image that is streamed keeps its size.", "Leave it out.")
+        image = open_tiled(origin.path, folder, print)
+        if options.max_megapixels is not None and image.width * image.height > options.max_megapixels * 1e6:
+            raise LuxelError(
+                f"{origin.path}: the image has {image.width}x{image.height} pixels, more than --max-megapixels "
+                f"{options.max_megapixels:g}.",
+                "Raise that limit, or leave it out.",
+            )
+        return image
+    assert folder is not None
+    from luxel.scenes.synthetic.landscape import landscape_bands
+
+    side, copy = options.max_size or 1024, folder / CACHE
+    if not copy.is_file():
+        bands = landscape_bands(side, side, device=best_device())
+        write_rows(origin.path, copy, side, side, bands, print)
+    return open_tiled(copy)
+
+
+def _hdr_image(origin: FieldOrigin) -> HdrImage:
+    """The linear colours of a Radiance HDR file."""
+    from luxel.scenes.files.image_decoding import set_max_megapixels
+    from luxel.scenes.files.large.radiance_hdr import read_hdr
+
+    if origin.capture.max_size is not None:
+        raise LuxelError("--max-size: HDR images keep their size.", "Leave it out.")
+    set_max_megapixels(origin.capture.max_megapixels)
+    return HdrImage(read_hdr(origin.path))
+
+
+def _whole_array(origin: FieldOrigin) -> np.ndarray:
+    """The image of a .npy file."""
+    from luxel.scenes.files.image_decoding import check_megapixels, set_max_megapixels
+    from luxel.scenes.files.large.tiled_images import open_tiled
+
+    if origin.capture.max_size is not None:
+        raise LuxelError("--max-size: images from .npy files keep their size.", "Leave it out.")
+    image = open_tiled(origin.path)
+    set_max_megapixels(origin.capture.max_megapixels)
+    check_megapixels(Path(origin.path), image.width, image.height)
+    return image.read(0, 0, image.height, image.width)
 
 
 def _open_mesh(origin: FieldOrigin, on_progress: Any) -> FieldData:
@@ -169,11 +232,11 @@ def _open_capture(origin: FieldOrigin, on_progress: Any) -> FieldData:
 DATA_TYPES: dict[str, DataType] = {
     "image": DataType(
         _open_image,
-        options=("max_size", "max_megapixels"),
-        suffixes=(".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp"),
+        options=("max_size", "max_megapixels", "stream"),
+        suffixes=(".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp", ".npy", ".hdr"),
         made_up="landscape",
     ),
-    "mesh": DataType(_open_mesh, suffixes=(".ply", ".obj", ".stl"), made_up="knot"),
+    "mesh": DataType(_open_mesh, suffixes=(".ply", ".obj", ".glb", ".stl"), made_up="knot"),
     "volume": DataType(_open_volume, suffixes=(".npy", ".npz"), made_up="cloud"),
     "capture": DataType(_open_capture, options=("max_size", "max_megapixels", "holdout_every", "masks")),
 }
@@ -202,5 +265,5 @@ def require_kind(kind: str, path: str) -> None:
     if others:
         raise LuxelError(
             f"{path}: a field of {kind!r} is not trained on {suffix} files.",
-            f"Did you mean --field {others[0]}?",
+            f"Did you mean --field {' or '.join(others)}?",
         )

@@ -2,30 +2,67 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import torch
 
+from luxel.render.bounds import Bounds, Options, Share
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
+from luxel.render.mesh.decimation import decimated
+from luxel.render.mesh.depth_fusion import FusedSurface
+from luxel.render.mesh.triangles import TriangleMesh
 from luxel.render.primitives import PRIMITIVES, Parameters
-from luxel.render.scene_surface import scene_surface
+from luxel.render.scene_surface import Finish, FinishedSurface, finished_surface
 from luxel.render.train.resume import read_config
 from luxel.scenes import save_mesh
-from luxel.scenes.files.field_mesh import save_field_mesh
-from luxel.scenes.files.mesh import Mesh
+from luxel.scenes.files.field_mesh import field_mesh
+from luxel.scenes.files.mesh import Mesh, Texture
+from luxel.scenes.files.scene_format import SceneFacts
+from luxel.viewer.commands.options import optional
+from luxel.viewer.known_facts import as_up
 from luxel.viewer.origin import load_origin
 from luxel.viewer.progress import opening
 from luxel.viewer.runs import has_capture
 
 CELLS_OF_FIELD = 256  # along the box of a neural field
+TEXTURED_TRIANGLES = 50_000  # unless their number is given: charts are found on the CPU
 SPACINGS = {"cuda": 512, "cpu": 256}  # along what the cameras see of a scene
 
 
-def write_field(out: Path, field: Application, resolution: int | None, level: float | None) -> str:
-    """Writes the surface of a neural field; returns what was written, in words."""
-    mesh = save_field_mesh(out, field, resolution or CELLS_OF_FIELD, level)
+@dataclass
+class MeshFinish(Options):
+    """What is done with a mesh before it is written."""
+
+    fill_holes: Share = 0.0
+    """With --mesh of what cameras see: close openings whose length around is at most this share of the diagonal of the
+    mesh's box, 0 to 1; larger ones, such as where a floor ends, stay."""
+    triangles: Annotated[Annotated[int, Bounds(4, 10**9)] | None, optional("N")] = None
+    """With --mesh: most triangles; edges are collapsed where it changes the surface least. Needs luxel[mesh]. Default:
+    all, or 50000 with --texture."""
+    texture: Annotated[Annotated[int, Bounds(64, 16384)] | None, optional("PIXELS")] = None
+    """With --mesh of what cameras see, as .glb or .obj: pixels along each side of a texture, such as 2048. Needs
+    luxel[mesh]. Default: colours of vertices alone."""
+
+    def given(self) -> list[str]:
+        """The names of the options that are not at their defaults."""
+        options = {"--fill-holes": self.fill_holes, "--triangles": self.triangles, "--texture": self.texture}
+        return [name for name, value in options.items() if value]
+
+
+def write_field(
+    out: Path, field: Application, resolution: int | None, level: float | None, finish: MeshFinish
+) -> str:
+    """Writes the surface of a neural field, perhaps with fewer triangles; returns what was written, in words."""
+    mesh = field_mesh(field, resolution or CELLS_OF_FIELD, level)
+    if finish.triangles is not None:
+        tensors = TriangleMesh(torch.from_numpy(mesh.xyz), torch.from_numpy(mesh.faces))
+        fewer = decimated(FusedSurface(tensors, torch.from_numpy(mesh.rgb) / 255), finish.triangles)
+        mesh = _as_mesh(FinishedSurface(*fewer), SceneFacts())
+    save_mesh(out, mesh)
     return f"{len(mesh.faces):,} triangles"
 
 
@@ -40,7 +77,12 @@ def write_hulls(out: Path, scene: Parameters, min_opacity: float | None) -> tupl
 
 
 def write_surface(
-    run: Path, out: Path, scene: Parameters, device: torch.device, resolution: int | None
+    run: Path,
+    out: Path,
+    scene: Parameters,
+    device: torch.device,
+    resolution: int | None,
+    finish: MeshFinish,
 ) -> str:
     """Writes the surface that the photographs' cameras see of a scene; returns what was written, in words.
 
@@ -49,10 +91,11 @@ def write_surface(
         out: file to write.
         scene: all or some of its primitives, static.
         device: that renders and fuses.
-        resolution: see `scene_surface`; None: 512, or 256 without a GPU.
+        resolution: see `finished_surface`; None: 512, or 256 without a GPU.
+        finish: what is done with the surface.
 
     Raises:
-        LuxelError: the run has no cameras, or as `scene_surface`.
+        LuxelError: the run has no cameras, or as `finished_surface`.
     """
     if not has_capture(run):
         raise LuxelError(
@@ -60,17 +103,35 @@ def write_surface(
             "Give the folder of a run that was trained on a capture.",
         )
     cells = resolution or SPACINGS[device.type]
+    triangles = finish.triangles or (TEXTURED_TRIANGLES if finish.texture else None)
     render = {"antialiased": read_config(run)[0].antialiased} if scene.antialiases else {}
     with opening("opening the capture") as on_progress:
         capture = load_origin(run).open(on_progress)
         cameras = [view.camera for view in (*capture.train, *capture.test)]
-        surface = scene_surface(
-            scene.to(device), cameras, cells, on_progress=on_progress, say=print, **render
+        surface = finished_surface(
+            scene.to(device),
+            cameras,
+            cells,
+            Finish(finish.fill_holes, triangles, finish.texture),
+            on_progress=on_progress,
+            say=print,
+            **render,
         )
-    mesh, colours = surface
-    rgb = (colours.clamp(0, 1) * 255).round().to(torch.uint8)
-    save_mesh(out, Mesh(_array(mesh.vertices), _array(rgb), _array(mesh.faces)))
-    return f"{len(mesh.faces):,} triangles from {len(cameras)} cameras"
+    save_mesh(out, _as_mesh(surface, SceneFacts(up=as_up(capture.up))))
+    return f"{len(surface.mesh.faces):,} triangles from {len(cameras)} cameras"
+
+
+def _as_mesh(surface: FinishedSurface, facts: SceneFacts) -> Mesh:
+    """A surface as files have it."""
+    texture = None
+    if surface.image is not None and surface.uv is not None:
+        texture = Texture(_array(surface.uv), _array(_as_bytes(surface.image)))
+    mesh, colours = surface.mesh, _array(_as_bytes(surface.colours))
+    return Mesh(_array(mesh.vertices), colours, _array(mesh.faces), texture, facts)
+
+
+def _as_bytes(rgb: torch.Tensor) -> torch.Tensor:
+    return (rgb.clamp(0, 1) * 255).round().to(torch.uint8)
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:

@@ -21,7 +21,10 @@ from luxel.render.runs.owner import OWNER, OwnedError, own
 from luxel.render.runs.results import Result, examine
 from luxel.render.runs.run_config import has_config
 from luxel.render.runs.run_folder import RunFolder
+from luxel.render.train.config import TrainConfig
+from luxel.render.train.start import scene_extent
 from luxel.render.train.views.exposure import Exposure
+from luxel.render.train.views.shutters import RollingShutter
 from luxel.scenes import Capture, load_primitives
 from luxel.scenes.files.formats import find_format, format_of, readable_suffixes
 from luxel.scenes.files.scene_files import finite_primitives
@@ -212,9 +215,44 @@ def cameras_of_run(
     return None
 
 
+def shutters_of_run(
+    folder: Path, config: TrainConfig, train: Sequence[View], test: Sequence[View], device: torch.device
+) -> RollingShutter:
+    """The shutters of a run with `--rolling-shutter`; those of its start, with a message, where no checkpoint has them.
+
+    Args:
+        folder: of the run.
+        config: of the run.
+        train, test: its views, with their given poses.
+        device: of the renders.
+
+    Raises:
+        LuxelError: the views cannot be frames of films.
+    """
+    shutter = RollingShutter(
+        train, test, config.readout, config.readout_direction, scene_extent(train), device
+    )
+    checkpoints = folder / "checkpoints"
+    problem = f"{checkpoints}: there is no checkpoint."
+    if available(checkpoints):
+        try:
+            shutter.restore(load_newest(checkpoints, print_once, RunFolder.read_body(folder)).tensors)
+            return shutter
+        except LuxelError as error:
+            problem = error.problem
+    print_once(f"{problem} Scores are with the readout that the run began with.")
+    return shutter
+
+
 def is_field_run(path: Path) -> bool:
     """Whether a folder is that of a run of a neural field."""
     return path.is_dir() and has_config(path) and "field" in RunFolder.read_body(path)["config"]
+
+
+def keeps_lenses(path: Path) -> bool:
+    """Whether a folder is that of a run that was trained on photographs of distorted lenses (`--lens keep`)."""
+    about = RunFolder.read_body(path).get("capture") if path.is_dir() and has_config(path) else None
+    return isinstance(about, dict) and about.get("lens") == "keep"
 
 
 def has_capture(path: Path) -> bool:

@@ -29,6 +29,7 @@ from luxel.viewer.known_facts import facts_of_training
 from luxel.viewer.origin import Origin
 from luxel.viewer.progress import opening
 from luxel.viewer.scoring import background_of, psnr_in_words, score
+from luxel.viewer.web.drawable import rasterizer_of_views
 
 if TYPE_CHECKING:
     from luxel.render.fields.training import FieldTrainer
@@ -124,7 +125,7 @@ def fit(
             trainer,
             session,
             serve,
-            rasterizer(trainer.config.backend),
+            rasterizer_of_views(trainer.config.backend, lenses=origin.lens == "keep"),
             lambda result: _conclude(trainer, capture, folder, result),
         )
 
@@ -318,7 +319,7 @@ def _conclude(trainer: Trainer, capture: Capture, folder: Path, result: TrainRes
     if result.evaluation is not None and capture.test:
         _, page = score(
             trainer.scene.detach(),
-            capture.test,
+            trainer.models.seen(capture.test),
             folder / "eval",
             title=f"{capture.name}: held-out views",
             background=background_of(trainer.config.background, capture),

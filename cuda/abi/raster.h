@@ -13,14 +13,15 @@ extern "C" {
 
 enum { LUXEL_TILE = 16 }; /* px, side of a tile */
 /* Policies of the tile rasterizer (cuda/math/policy.h), by number. */
-enum { LUXEL_GAUSSIANS = 0, LUXEL_CONVEXES = 1 };
-/* R of each primitive. Every splat starts with x, y (px), opacity, depth. A convex has at most LUXEL_CORNERS corners. */
-enum { LUXEL_GAUSSIAN_ROW = 8, LUXEL_CONVEX_ROW = 28, LUXEL_CORNERS = 8 };
-/* Numbers of a lens: its model (0: radial and tangential, 1: fisheye), k1, k2, k3, k4, p1, p2, and the limit up to which it is
- * monotonic (fisheye: the angle to the axis in radians, otherwise its tangent). See cuda/math/lens.h. */
+enum { LUXEL_GAUSSIANS = 0, LUXEL_CONVEXES = 1, LUXEL_SURFELS = 2 };
+/* R of each primitive. Every splat starts with x, y (px), opacity, depth. A convex has at most so many corners. */
+enum { LUXEL_GAUSSIAN_ROW = 8, LUXEL_CONVEX_ROW = 28, LUXEL_SURFEL_ROW = 12, LUXEL_CORNERS = 8 };
+/* Numbers of a lens: model (0: radial and tangential, 1: fisheye), k1, k2, k3, k4, p1, p2, limit. See cuda/math/lens.h. */
 enum { LUXEL_LENS = 8 };
+/* Numbers of a rolling shutter, see cuda/math/shutter.h. */
+enum { LUXEL_SHUTTER = 8 };
 /* On the GPU the list of a tile is divided into pieces of so many instances. */
-enum { LUXEL_GAUSSIAN_PIECE = 256, LUXEL_CONVEX_PIECE = 128 };
+enum { LUXEL_GAUSSIAN_PIECE = 256, LUXEL_CONVEX_PIECE = 128, LUXEL_SURFEL_PIECE = 256 };
 
 /* project_gaussians: 3D Gaussians to 2D splats, per camera (EWA splatting, Zwicker et al. 2002; Kerbl et al. 2023).
  *
@@ -47,6 +48,7 @@ typedef struct luxel_project_gaussians_args {
   int32_t sh_degree;          /* degree to evaluate, 0..3 */
   int32_t lens;               /* 1: cameras with a lens. Mean and covariance of a splat are those of images of sigma points,
                                  and the depth of a fisheye is the distance from the camera */
+  const void* shutters;       /* in  real [C,LUXEL_SHUTTER] optional: rolling shutters, see cuda/math/shutter.h */
   int32_t width;              /* px */
   int32_t height;             /* px */
   int32_t antialiased;        /* 1: opacity compensation (Yu et al. 2024, "Mip-Splatting") */
@@ -68,6 +70,7 @@ typedef struct luxel_project_gaussians_args {
   void* g_sh_dc;              /* bwd out  real [N,3] */
   void* g_sh_rest;            /* bwd out  real [N,sh_stride,3] */
   void* g_world_to_cam;       /* bwd out  real [C,4,4], optional; added to, zeroed by the caller */
+  void* g_shutters;           /* bwd out  real [C,LUXEL_SHUTTER], optional; the velocities are added to, zeroed by the caller */
   void* statistics;           /* bwd inout real [N,4] optional: sum over views of the norm of the gradient by x, y (in half
                                  image sizes), the same of the absolute gradients, number of views that saw the
                                  primitive, largest radius / max(W,H) */
@@ -122,6 +125,7 @@ typedef struct luxel_project_gaussians4d_args {
   int32_t sh_degree;          /* degree to evaluate, 0..3 */
   int32_t lens;               /* 1: cameras with a lens. Mean and covariance of a splat are those of images of sigma points,
                                  and the depth of a fisheye is the distance from the camera */
+  const void* shutters;       /* in  real [C,LUXEL_SHUTTER] optional: rolling shutters, see cuda/math/shutter.h */
   int32_t width;              /* px */
   int32_t height;             /* px */
   int32_t antialiased;        /* 1: Mip-Splatting's opacity compensation */
@@ -146,6 +150,7 @@ typedef struct luxel_project_gaussians4d_args {
   void* g_sh_rest;            /* bwd out  real [N,sh_stride,3] */
   void* g_world_to_cam;       /* bwd out  real [C,4,4], optional; added to, zeroed by the caller */
   void* g_timestamps;         /* bwd out  real [C], optional; added to, zeroed by the caller */
+  void* g_shutters;           /* bwd out  real [C,LUXEL_SHUTTER], optional; the velocities are added to, zeroed by the caller */
   void* statistics;           /* bwd inout real [N,4] optional: as in project_gaussians, but the second is the sum over views
                                  of |gradient by times| */
   int32_t largest_of_views;   /* bwd      see project_gaussians */
@@ -232,8 +237,7 @@ LUXEL_API int luxel_project_convexes_bwd(const luxel_project_convexes_args* args
 /* bin_splats: lists, per tile, the splats that touch it, nearest first. An instance is a pair of a splat and a tile.
  *
  * instances [capacity]: indices c*N+n. ranges [C*T,2]: first and one past the last instance of each tile.
- * If there are more instances than capacity, lists are truncated and overflow[0] is set to 1. PIECE: LUXEL_GAUSSIAN_PIECE or
- * LUXEL_CONVEX_PIECE. */
+ * If there are more instances than capacity, lists are truncated and overflow[0] is set to 1. PIECE: that of the primitive. */
 typedef struct luxel_bin_splats_args {
   int32_t dtype;
   int32_t device;
@@ -243,7 +247,7 @@ typedef struct luxel_bin_splats_args {
   const int64_t* totals;      /* in  [2] */
   int32_t count;              /* N */
   int32_t cameras;            /* C */
-  int32_t primitive;          /* LUXEL_GAUSSIANS or LUXEL_CONVEXES */
+  int32_t primitive;          /* LUXEL_GAUSSIANS, ... */
   int32_t width;              /* px */
   int32_t height;             /* px */
   int64_t visible_capacity;   /* most visible splats, at least totals[0] */
@@ -282,7 +286,8 @@ typedef struct luxel_blend_args {
   int32_t width;              /* px */
   int32_t height;             /* px */
   int32_t channels;           /* D: one of 3 4 6 7 8 16 */
-  int32_t absolute;           /* bwd: 1 to sum each pixel's |g_x|, |g_y| into elements 3, 7 of g_splats; Gaussians only */
+  int32_t absolute;           /* bwd: 1 to sum each pixel's |g_x|, |g_y| into elements 3, 7 of g_splats; not of convexes */
+  int32_t depth_moments;      /* surfels: 1: value 3 is the centre's depth, blended as that of each pixel; 2: value 4, its square, too */
   int32_t deterministic;      /* 1 to sum in a fixed order on the GPU too, as the CPU always does */
   int32_t raw_moments;        /* bwd: 1 to leave raw moments in g_splats, which project_convexes_bwd turns into gradients as it
                                  reads them; convexes on the GPU only */
@@ -312,6 +317,9 @@ LUXEL_API int luxel_blend_gaussians_bwd(const luxel_blend_args* args);
 LUXEL_API int64_t luxel_blend_convexes_workspace(const luxel_blend_args* args);
 LUXEL_API int luxel_blend_convexes_fwd(const luxel_blend_args* args);
 LUXEL_API int luxel_blend_convexes_bwd(const luxel_blend_args* args);
+LUXEL_API int64_t luxel_blend_surfels_workspace(const luxel_blend_args* args);
+LUXEL_API int luxel_blend_surfels_fwd(const luxel_blend_args* args);
+LUXEL_API int luxel_blend_surfels_bwd(const luxel_blend_args* args);
 
 /* label_votes: how much of each label's pixels a primitive contributes to: sums of T alpha over the pixels of a label, T and
  * alpha as in blend; the argmax by label is the optimum of FlashSplat's programme (Shen et al. 2024).
@@ -335,7 +343,7 @@ typedef struct luxel_label_votes_args {
   const int32_t* plan;        /* in  of bin_splats, GPU only */
   int32_t count;              /* N */
   int32_t cameras;            /* C */
-  int32_t primitive;          /* LUXEL_GAUSSIANS or LUXEL_CONVEXES */
+  int32_t primitive;          /* LUXEL_GAUSSIANS, ... */
   int32_t width;              /* px */
   int32_t height;             /* px */
   float max_alpha;            /* in (0,1) */
@@ -365,7 +373,7 @@ typedef struct luxel_label_render_args {
   const int32_t* plan;        /* in  of bin_splats, GPU only */
   int32_t count;              /* N */
   int32_t cameras;            /* C */
-  int32_t primitive;          /* LUXEL_GAUSSIANS or LUXEL_CONVEXES */
+  int32_t primitive;          /* LUXEL_GAUSSIANS, ... */
   int32_t width;              /* px */
   int32_t height;             /* px */
   float max_alpha;            /* in (0,1) */

@@ -39,7 +39,12 @@ LUXEL_API int luxel_draw_pixels(const luxel_draw_pixels_args* args);
  * clipped to the box and to [near,far], and sampled at t_k = begin + (k + jitter) step while t_k < end, k < LUXEL_MARCH_MOST,
  * wherever the cell is occupied. Jitter is 0.5 without a seed, else in (0,1): Philox 4x32-10 of seed and row. The samples of a
  * ray are contiguous; the order of the rays among the samples is not fixed on the GPU. Rows beyond the last sample are 0. A ray
- * whose samples do not fit into the capacity gets none. */
+ * whose samples do not fit into the capacity gets none.
+ *
+ * With `cascades` of K > 1 rays are clipped to the outermost of K boxes around the same centre, each twice as large as the one
+ * before; a point's cell is one of the smallest box that holds it (Mueller et al. 2022, appendix E). With `growth` g > 0 steps
+ * are max(step, g t) long: t_k has the arc coordinate u(begin) + k + jitter, where u(t) = t / step up to t = step / g, and
+ * (1 + log(t g / step)) / g beyond. */
 enum { LUXEL_MARCH_MOST = 16384 }; /* most steps along a ray */
 typedef struct luxel_march_rays_args {
   int32_t dtype;
@@ -61,7 +66,11 @@ typedef struct luxel_march_rays_args {
   int32_t capacity;           /* S */
   int32_t target;             /* above 0: samples per step to aim for. live becomes the number of rays that would have had
                                  so many, changed by at most a factor of 2 and clamped to [1,R] */
-  double low_x;               /* corners of the box, in world units as all below */
+  int32_t cascades;           /* K boxes, 0 as 1; above 1 G is a multiple of 16, and occupancy is [K,(G/4)^3] */
+  int32_t contracted;         /* 1: positions are (2 + c(2 p - 1)) / 4, p relative to the box, c the contraction of Barron et al.
+                                 2022, "Mip-NeRF 360", equation 10, by the largest coordinate */
+  double growth;              /* g, of steps with the distance; 0: even steps */
+  double low_x;               /* corners of the (innermost) box, in world units as all below */
   double low_y;
   double low_z;
   double high_x;
@@ -70,7 +79,7 @@ typedef struct luxel_march_rays_args {
   double step;                /* distance of samples along the ray */
   double near_t;              /* distances along the ray */
   double far_t;
-  void* positions;            /* out real [S,3] relative to the box, which is [0,1]^3 */
+  void* positions;            /* out real [S,3] relative to the (outermost) box, which is [0,1]^3, or contracted */
   void* sample_directions;    /* out real [S,3] optional: direction of the sample's ray */
   void* t;                    /* out real [S] distance along the ray */
   void* dt;                   /* out real [S] the step */
@@ -122,7 +131,8 @@ LUXEL_API int luxel_visible_samples(const luxel_visible_samples_args* args);
  *
  * With optical depth tau_i = scale exp(density_i) dt_i, density clamped to [-15,15], and transmittance T_i = exp(-sum of tau_j
  * over j < i), the weight is w_i = T_i (1 - exp(-tau_i)), or 0 once T_i is below min_transmittance. rgb = sum of w_i
- * sigmoid(colour_i) + T background and depth = sum of w_i t_i, with T the transmittance behind the last weighted sample. */
+ * sigmoid(colour_i) + T background and depth = sum of w_i t_i, with T the transmittance behind the last weighted sample.
+ * `distortion` is the loss of Barron et al. 2022, "Mip-NeRF 360", equation 15, in linear time by running sums. */
 typedef struct luxel_composite_args {
   int32_t dtype;
   int32_t device;
@@ -146,6 +156,12 @@ typedef struct luxel_composite_args {
   const void* g_depth;        /* bwd in   real [R] optional */
   void* g_density;            /* bwd out  real [S], every row written, as in g_colour */
   void* g_colour;             /* bwd out  real [S,3] */
+  double step;                /* as in march_rays, as growth: of the arc coordinate u in the distortion */
+  double growth;
+  double unit;                /* of u, so that s = u / unit and the width of a sample is 1 / unit */
+  void* distortion;           /* fwd out real [R] optional: sum over i, j of w_i w_j |s_i - s_j| + sum of w_i^2 / (3 unit) */
+  void* moments;              /* fwd out, bwd in real [R,2] with distortion: sums of w_i and w_i (s_i - s_first) */
+  const void* g_distortion;   /* bwd in  real [R] optional; then also distortion and moments are read */
 } luxel_composite_args;
 LUXEL_API int luxel_composite_fwd(const luxel_composite_args* args);
 LUXEL_API int luxel_composite_bwd(const luxel_composite_args* args);
@@ -177,6 +193,9 @@ typedef struct luxel_render_wave_args {
   int32_t per_ray;            /* above 0: a wave has at most min(S, max(fewest, per_ray * listed)) samples; march_wave only, as
                                  the next */
   int32_t fewest;
+  int32_t cascades;           /* as in march_rays, as the next two */
+  int32_t contracted;
+  double growth;
   const int32_t* part;        /* in  [3] optional: width, first_pixel and number of pixels (up to N), read instead of the fields */
   double low_x;               /* corners of the box, in world units */
   double low_y;

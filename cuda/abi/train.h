@@ -168,13 +168,14 @@ typedef struct luxel_langevin_noise_args {
   void* stream;
   float* means;               /* inout [N,3] */
   const float* quats;         /* in    [N,4] wxyz */
-  const float* log_scales;    /* in    [N,3] */
+  const float* log_scales;    /* in    [N,3], or [N,2] if flat */
   const float* opacity_logits; /* in   [N] */
   const float* rate;          /* in    [1] learning rate of the means */
   const int32_t* step;        /* in    [1] number of the step, for the random numbers */
   const int32_t* skip;        /* in    [1] optional: not 0 leaves everything unchanged */
   int64_t seed;
   int32_t count;              /* N */
+  int32_t flat;               /* 1: surfels, which have no extent along their third axis */
   float strength;
 } luxel_langevin_noise_args;
 LUXEL_API int luxel_langevin_noise(const luxel_langevin_noise_args* args);
@@ -192,7 +193,7 @@ typedef struct luxel_relocate_args {
   void* stream;
   float* means;               /* inout [N+added,3]; this and the tensors below may have more rows */
   float* quats;               /* inout [N+added,4] */
-  float* log_scales;          /* inout [N+added,3] */
+  float* log_scales;          /* inout [N+added,3], or [N+added,2] if flat */
   float* opacity_logits;      /* inout [N+added] */
   float* sh_dc;               /* inout [N+added,3] */
   float* sh_rest;             /* inout [N+added,sh_stride,3] */
@@ -214,6 +215,7 @@ typedef struct luxel_relocate_args {
   int32_t count;              /* N */
   int32_t added;              /* new rows; 0 to relocate */
   int32_t sh_stride;          /* stored coefficients above degree 0 */
+  int32_t flat;               /* 1: surfels, which have two scales */
   int32_t step;               /* for the random numbers, as seed */
   int64_t seed;
   float min_opacity;          /* in (0,1) */
@@ -354,6 +356,7 @@ typedef struct luxel_view_adam_args {
   float* first;               /* inout [V,P] moments */
   float* second;              /* inout [V,P] */
   const float* common;        /* in    [V P,G] orthonormal directions optional; without: the mean over the views of each parameter */
+  const float* centre;        /* in    [V,P]   optional; where the penalty is 0; without: 0 */
   const int64_t* of_step;     /* in    [B] numbers of views; the gradients of one that is there twice are added */
   const float* gradients;     /* in    [B,P] */
   const float* schedule;      /* in    [2] step size, divisor of the second moment */
@@ -365,6 +368,7 @@ typedef struct luxel_view_adam_args {
   float beta1;
   float beta2;
   float eps;
+  float penalty;              /* added to the gradient, times the distance of the values from the centre */
 } luxel_view_adam_args;
 LUXEL_API int luxel_view_adam(const luxel_view_adam_args* args);
 

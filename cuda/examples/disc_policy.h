@@ -44,6 +44,7 @@ template <typename T> struct DiscPolicy {
   static constexpr int kPiece = 256;          // on the GPU, lists of tiles are divided into pieces of so many instances
   static constexpr bool kMultiEdge = false;   // alpha has a closed form
   static constexpr bool kHasAbsolute = false;  // no sums of |d x|, |d y| for densification
+  static constexpr bool kPixelDepth = false;   // the depth is that of the centre
 
   // ---- The CPU: one disc in registers, several pixels of a row at a time. ----
   T x, y, opacity, depth, radius;

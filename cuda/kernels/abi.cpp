@@ -4,6 +4,7 @@
 #include "abi/mesh.h"
 #include "abi/raster.h"
 #include "abi/rays.h"
+#include "abi/surfels.h"
 #include "abi/train.h"
 #include "kernels/error.h"
 
@@ -35,6 +36,7 @@ int64_t luxel_abi_sizeof(const char* name) {
 #define LUXEL_SIZEOF(type) \
   if (std::strcmp(name, #type) == 0) return static_cast<int64_t>(sizeof(type));
   LUXEL_RASTER_STRUCTS(LUXEL_SIZEOF)
+  LUXEL_SURFELS_STRUCTS(LUXEL_SIZEOF)
   LUXEL_TRAIN_STRUCTS(LUXEL_SIZEOF)
   LUXEL_FIELD_STRUCTS(LUXEL_SIZEOF)
   LUXEL_RAYS_STRUCTS(LUXEL_SIZEOF)

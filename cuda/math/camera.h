@@ -41,6 +41,7 @@ LUXEL_HD Pinhole<T> load_pinhole(const T* world_to_cam, const T* intrinsics, int
 template <typename T> struct PoseGradient {
   Mat3<T> rotation;
   Vec3<T> translation;
+  Vec3<T> linear, angular;  // by the velocities of a rolling shutter (math/shutter.h)
 
   // Adds the gradient that reaches the pose through R point + t, given its gradient g in camera axes.
   LUXEL_HD void add_point(Vec3<T> g, Vec3<T> point) {

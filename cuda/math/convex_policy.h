@@ -22,7 +22,7 @@ template <typename T> struct ConvexPolicy {
   using Bounds = ConvexBounds<T>;
   static constexpr int kRow = LUXEL_CONVEX_ROW, kCorners = LUXEL_CORNERS, kFirst = kConvexCorners;
   static constexpr int kPiece = LUXEL_CONVEX_PIECE;
-  static constexpr bool kMultiEdge = true, kHasAbsolute = false;
+  static constexpr bool kMultiEdge = true, kHasAbsolute = false, kPixelDepth = false;
 
   T x, y, opacity, depth;
   T delta, sigma, scale;

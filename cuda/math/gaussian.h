@@ -11,8 +11,8 @@
 // two rows of B are needed, not the 3x3 covariances.
 #pragma once
 
-#include "math/lens.h"
 #include "math/quat.h"
+#include "math/shutter.h"
 
 namespace luxel {
 
@@ -165,12 +165,12 @@ LUXEL_HD bool project_ellipsoid(const LensCamera<T>& cam, const ProjectionOption
   return complete_splat(cam, options, xx, xy, yy, p, splat);
 }
 
-// False if the Gaussian is not visible. Camera: Pinhole<T> or LensCamera<T>, here and below.
+// False if the Gaussian is not visible. Camera: Pinhole<T>, LensCamera<T>, or either with a rolling shutter, here and below.
 template <typename T, typename Camera>
 LUXEL_HD bool project_gaussian(const Camera& cam, const ProjectionOptions<T>& options, Vec3<T> mean, const T* quat,
                                Vec3<T> log_scales, T opacity_logit, GaussianProjection<T>& p, Splat<T>& splat) {
   p.camera_mean = mul(cam.rotation, mean) + cam.translation;
-  if (!in_range(cam, p.camera_mean)) return false;
+  if (!in_range(cam, p.camera_mean) || !roll(cam, p.camera_mean)) return false;
   p.alpha = sigmoid(opacity_logit);
   if (!(p.alpha >= T(1.0 / 255.0))) return false;
   p.axes = quat_to_matrix(quat, p.unit_quat, p.inverse_norm);
@@ -292,7 +292,8 @@ template <typename T, typename Camera>
 LUXEL_HD void project_gaussian_vjp(const Camera& cam, const ProjectionOptions<T>& options, Vec3<T> mean,
                                    const GaussianProjection<T>& p, const Splat<T>& splat, const Splat<T>& g,
                                    T g_depth, Mat3<T> g_axes, GaussianGradient<T>& out) {
-  const EllipsoidGradient<T, Vec3<T>> g_ellipsoid = project_ellipsoid_vjp(cam, options, p, splat, g, g_depth);
+  EllipsoidGradient<T, Vec3<T>> g_ellipsoid = project_ellipsoid_vjp(cam, options, p, splat, g, g_depth);
+  g_ellipsoid.camera_mean = roll_vjp(cam, mean, g_ellipsoid.camera_mean, out.pose);
   out.opacity_logit = g_ellipsoid.alpha * p.alpha * (T(1) - p.alpha);
 
   // A = R_cam M, M = R(q) diag(s)

@@ -98,6 +98,7 @@ LUXEL_HD bool project_gaussian4d(const Camera& cam, const ProjectionOptions<T>& 
   p.mean = load3(mean) + p.later * p.velocity;
   if (!in_depth_range(cam, p.mean)) return false;
   p.camera_mean = mul(cam.rotation, p.mean) + cam.translation;
+  if (!roll(cam, p.camera_mean)) return false;
   p.root = part_from(p.span, p.velocity, p.space);
   // A second time, to remove what rounding left along m; otherwise the slices of fast, long-lived, thin Gaussians lose precision.
   p.root = part_from(p.span, p.inverse_variance * mul(p.root, p.span), p.root);
@@ -127,7 +128,8 @@ template <typename T, typename Camera>
 LUXEL_HD T project_gaussian4d_vjp(const Camera& cam, const ProjectionOptions<T>& options, const Gaussian4dProjection<T>& p,
                                   const Splat<T>& splat, const Splat<T>& g, T g_depth, Vec3<T> g_mean,
                                   Gaussian4dGradient<T>& out, PoseGradient<T>& pose) {
-  const EllipsoidGradient<T, Quat<T>> g_ellipsoid = project_ellipsoid_vjp(cam, options, p, splat, g, g_depth);
+  EllipsoidGradient<T, Quat<T>> g_ellipsoid = project_ellipsoid_vjp(cam, options, p, splat, g, g_depth);
+  g_ellipsoid.camera_mean = roll_vjp(cam, p.mean, g_ellipsoid.camera_mean, pose);
   add_ellipsoid(pose, g_ellipsoid, p.mean, p.root);
   g_mean = g_mean + mul_transposed(cam.rotation, g_ellipsoid.camera_mean);
   const Rows3<Quat<T>> g_root = mul_transposed(cam.rotation, g_ellipsoid.spread);

@@ -13,7 +13,7 @@ template <typename T> struct alignas(4 * sizeof(T)) GaussianPolicy {
   using Bounds = SplatEllipse<T>;
   static constexpr int kRow = LUXEL_GAUSSIAN_ROW;
   static constexpr int kPiece = LUXEL_GAUSSIAN_PIECE;
-  static constexpr bool kMultiEdge = false, kHasAbsolute = true;
+  static constexpr bool kMultiEdge = false, kHasAbsolute = true, kPixelDepth = false;
 
   T x, y, opacity, depth;
   T a, b, c;  // conic a/2, b, c/2, each times log2(e): alpha = opacity * 2^-power

@@ -5,12 +5,14 @@
 // The first four numbers of every row are x, y (px), opacity, depth.
 //
 // math/policy_check.h states the whole interface as assertions; cuda/examples/disc_policy.h is an example to start from, with
-// the blending as two plain loops. math/gaussian_policy.h (Gaussians) and math/convex_policy.h are the policies of the library.
+// the blending as two plain loops. math/gaussian_policy.h (Gaussians), math/convex_policy.h and math/surfels/policy.h are the policies of the library.
 //
 // On the CPU (kernels/raster/blend/blend.h) at() computes several pixels of one row and Gradient sums over them. On the GPU
 // every instruction of the inner loop counts: a tile's splats are packed once (Packed), pixels of one column share a Column, and
 // the gradient by the row is accumulated as Sums, few numbers per pixel. Lists are divided into pieces of kPiece instances; short
 // pieces balance the backward pass better, but need more memory for the per-pixel states that the forward pass stores.
+//
+// A policy with kPixelDepth (surfels) also gives the depth at a pixel, as a factor of that of the row, and the gradient of that.
 //
 // A simple policy has an alpha of closed form (kernels/raster/blend/blend_simple.cuh). A multi-edge policy (kMultiEdge) computes
 // alpha by a loop over edges (blend_multi_edge.cuh): loops are compiled for some numbers of edges, and the backward pass

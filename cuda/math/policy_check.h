@@ -31,6 +31,7 @@ template <typename P> using RowWidth = decltype(P::kRow);
 template <typename P> using PieceLength = decltype(P::kPiece);
 template <typename P> using MultiEdge = decltype(P::kMultiEdge);
 template <typename P> using HasAbsolute = decltype(P::kHasAbsolute);
+template <typename P> using PixelDepth = decltype(P::kPixelDepth);
 
 template <typename P, typename T> using Load = decltype(P::load(std::declval<const T*>()));
 template <typename P> using CentreX = std::decay_t<decltype(value<P>().x)>;
@@ -46,6 +47,11 @@ using GradientAdd = decltype(place<G>().add(value<P>(), value<A>(), std::declval
 template <typename G, typename P, typename Sum, typename T>
 using GradientStore = decltype(value<G>().store(value<P>(), std::declval<Sum>(), std::declval<T*>()));
 
+template <typename A> using DepthFactor = std::decay_t<decltype(value<A>().depth_factor)>;
+template <typename G, typename P, typename A, typename V>
+using GradientAddDepth = decltype(place<G>().add_depth(value<P>(), value<A>(), std::declval<V>()));
+template <typename S> using CoverageDepthFactor = decltype(value<S>().depth_factor());
+template <typename S, typename Coverage> using SumsAddDepth = decltype(place<S>().add_depth(value<Coverage>(), 0.0f, 0.0f));
 template <typename P> using Pack = decltype(P::pack(std::declval<const float*>()));
 template <typename P> using NullSplat = decltype(P::null_splat());
 template <typename P> using DepthOf = decltype(P::depth_of(std::declval<const float*>()));
@@ -77,6 +83,8 @@ template <typename P, typename T> constexpr bool check_bounds() {
   static_assert(P::kPiece > 0 && P::kPiece % 32 == 0, "kPiece: a warp takes 32 instances at a time");
   static_assert(gives<const bool, MultiEdge, P>, "a policy needs `static constexpr bool kMultiEdge`");
   static_assert(gives<const bool, HasAbsolute, P>, "a policy needs `static constexpr bool kHasAbsolute`: |d x|, |d y| in slots 3, 7");
+  static_assert(gives<const bool, PixelDepth, P>, "a policy needs `static constexpr bool kPixelDepth`: its depth varies over pixels");
+  static_assert(!P::kPixelDepth || !P::kMultiEdge, "kPixelDepth is for simple policies");
   using B = typename P::Bounds;
   static_assert(gives<T, BoundsNumber, B>, "Bounds::Number is the policy's float type");
   static_assert(gives<B, BoundsOf, B, T>, "Bounds needs `static Bounds of(const T* row)`");
@@ -108,6 +116,11 @@ template <typename P, typename T> constexpr bool check_cpu_policy() {
                 "Gradient needs `void add(const Policy&, const At<V>&, V g_alpha)`: adds the gradient of several pixels");
   static_assert(gives<void, GradientStore, G, P, T (*)(V), T>,
                 "Gradient needs `void store(const Policy&, Sum, T* row) const`: writes the kRow sums over lanes");
+  if constexpr (P::kPixelDepth) {
+    static_assert(gives<V, DepthFactor, A>, "At needs `V depth_factor`: depth relative to that of the row");
+    static_assert(gives<void, GradientAddDepth, G, P, A, V>,
+                  "Gradient needs `void add_depth(const Policy&, const At<V>&, V g_factor)`: adds that by depth_factor");
+  }
   return true;
 }
 #endif
@@ -152,6 +165,10 @@ template <typename P> constexpr bool check_gpu_policy() {
     static_assert(gives<void, SumsAdd, M, K, C, S>,
                   "Sums<absolute> needs `void add(const Packed&, const Column&, const Coverage&, float dy, float g_log_alpha)`");
     static_assert(gives<void, SumsStore, M, K, C>, "Sums needs `void store(const Packed&, const Column&, float* sums) const`");
+    if constexpr (P::kPixelDepth) {
+      static_assert(gives<float, CoverageDepthFactor, S>, "Coverage needs `float depth_factor() const`: depth relative to that of the row");
+      static_assert(gives<void, SumsAddDepth, M, S>, "Sums needs `void add_depth(const Coverage&, float dy, float g_factor)`");
+    }
     static_assert(gives<int, SumsSlot, M> && gives<float, SumsScale, M>, "Sums needs `static int slot(int)`, `static float scale(int)`");
   }
   return true;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Any, ClassVar, Literal, Self
 
 import torch
@@ -18,6 +18,7 @@ from luxel.render.mesh.marching_cubes import field_surface
 from luxel.render.mesh.triangles import TriangleMesh
 from luxel.render.ops.field.march_rays import Region
 
+TO_SUN = (0.4, -0.5, 0.77)  # direction towards the sun where none is chosen
 DataType = Literal["image", "mesh", "volume", "capture"]
 
 
@@ -49,6 +50,7 @@ class Application(nn.Module, ABC):
 
     Attributes:
         config: of this field.
+        exposure: of an image of linear colours (`FieldConfig.linear`), as a power of two.
     """
 
     kind: ClassVar[str]
@@ -69,7 +71,7 @@ class Application(nn.Module, ABC):
 
     def __init__(self, config: FieldConfig) -> None:
         super().__init__()
-        self.config = config
+        self.config, self.exposure = config, 0.0
 
     def table_parameters(self) -> list[nn.Parameter]:
         """Trainable tables of grid encodings."""
@@ -114,6 +116,9 @@ class Application(nn.Module, ABC):
     def loss(self, batch: Any) -> Tensor:
         """The loss of a batch, a scalar, with its gradients by the parameters."""
 
+    def before_step(self, step: int) -> None:
+        """Called before step number ``step`` (from 0); not part of a captured step. Nothing may wait for the device."""
+
     def after_step(self, step: int) -> None:
         """Called after step number ``step`` (from 0) with the updated parameters; not part of a captured step."""
 
@@ -137,6 +142,17 @@ class Application(nn.Module, ABC):
             background: colour behind the field, [3]; None: black.
         """
 
+    def render_sunlit(
+        self, camera: Camera, background: Tensor | None = None, to_sun: tuple[float, float, float] = TO_SUN
+    ) -> Tensor:
+        """The image of a camera in the light of a sun, with shadows, of an application with the output "shadows".
+
+        Args:
+            camera, background: as of `render`.
+            to_sun: direction towards the sun, world coordinates, of any length above 0.
+        """
+        raise NotImplementedError(f"A field of {self.kind!r} has no shadows")
+
     @abstractmethod
     def evaluate(self) -> dict[str, float]:
         """Scores on the data of `begin`, for example {"psnr": 41.2} (dB); may wait for the device."""
@@ -145,9 +161,20 @@ class Application(nn.Module, ABC):
         """Width and height in pixels of an application that is an image as a whole; None for all others."""
         return None
 
+    def bands(
+        self, width: int, height: int, window: tuple[float, float, float, float] = (0.0, 0.0, 1.0, 1.0)
+    ) -> Iterator[Tensor]:
+        """A part of an application that has an `image_size`, a few rows at a time, [R, width, 3] in [0, 1] each.
+
+        Args:
+            width, height: of the result, pixels.
+            window: left, top, right and bottom of the part, as shares of the whole image.
+        """
+        raise NotImplementedError(f"A field of {self.kind!r} is drawn by a camera")
+
     def render_size(self, width: int, height: int) -> Tensor:
         """The whole image at a resolution, [H, W, 3] in [0, 1], of an application that has an `image_size`."""
-        raise NotImplementedError(f"A field of {self.kind!r} is drawn by a camera")
+        return torch.cat(list(self.bands(width, height)))
 
     def surface(self, resolution: int, level: float | None = None) -> TriangleMesh:
         """Its surface as triangles in the coordinates of its data, by marching cubes.
@@ -163,7 +190,9 @@ class Application(nn.Module, ABC):
             names = ", ".join(name for name, cls in application_types() if cls.exports_surface())
             raise LuxelError(f"A field of {self.kind!r} has no surface.", f"Give one of {names}.")
         chosen = self.surface_level if level is None else level
-        mesh = field_surface(lambda x: chosen - self.densities(x), resolution, device=self.device)
+        mesh = field_surface(
+            lambda x: chosen - self.densities(self.region.to_field(x)), resolution, device=self.device
+        )
         box = mesh.vertices.new_tensor(self.region.box)
         return TriangleMesh(box[:3] + mesh.vertices * (box[3:] - box[:3]), mesh.faces)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from luxel.render.fields.applications import application_type
-from luxel.render.fields.config import FieldConfig
-from luxel.render.fields.encodings import Grid, GridEncoding, growth_to
+from luxel.render.fields.config import LOG2_ENTRIES, FieldConfig
+from luxel.render.fields.encodings import FrequencyEncoding, Grid, GridEncoding, growth_to
 from luxel.render.fields.field import Field
 from luxel.render.fields.mlp import Mlp
 from luxel.render.fields.peer import PeerField, PeerMlp
@@ -14,20 +14,21 @@ from luxel.render.ops.field.mlp import Activation
 
 def grid_of(config: FieldConfig, dimensions: int) -> Grid:
     """The levels of a configuration's grid encoding."""
+    entries = LOG2_ENTRIES if config.log2_entries is None else config.log2_entries
     if config.encoding == "dense":
-        return Grid.multi_resolution_dense(dimensions, log2_entries=config.log2_entries)
+        return Grid.multi_resolution_dense(dimensions, log2_entries=entries)
     if config.encoding == "lowres":
-        return Grid.low_resolution_dense(dimensions, log2_entries=config.log2_entries)
+        return Grid.low_resolution_dense(dimensions, log2_entries=entries)
     own = application_type(config.field).hash_growth
     growth = growth_to(16, config.finest, 16) if config.finest else own
     hashed = "blocks" if config.hashes_blocks else True
-    return Grid.multi_resolution_hash(dimensions, growth, config.log2_entries, hashed)
+    return Grid.multi_resolution_hash(dimensions, growth, entries, hashed)
 
 
 def field_of(
     config: FieldConfig, dimensions: int, outputs: int, output_activation: Activation = "none"
 ) -> Field:
-    """A grid encoding of positions, then a network, with their first parameters, on the CPU.
+    """An encoding of positions, then a network, with their first parameters, on the CPU.
 
     Args:
         config: of the field.
@@ -36,10 +37,13 @@ def field_of(
         output_activation: of the result.
     """
     by_luxel = config.backend == "luxel"
-    grid = grid_of(config, dimensions)
-    encoding = GridEncoding(
-        grid if by_luxel else matching_grid(grid), seed=config.seed, half_tables=not config.precise
-    )
+    if config.encoding == "frequency":
+        encoding = FrequencyEncoding(dimensions, config.frequencies)
+    else:
+        grid = grid_of(config, dimensions)
+        encoding = GridEncoding(
+            grid if by_luxel else matching_grid(grid), seed=config.seed, half_tables=not config.precise
+        )
     network = Mlp(
         encoding.width,
         outputs,
@@ -49,7 +53,9 @@ def field_of(
         precise=config.precise,
         seed=config.seed + 1,
     )
-    return (Field if by_luxel else PeerField)(encoding, network)
+    if isinstance(encoding, GridEncoding) and not by_luxel:
+        return PeerField(encoding, network)
+    return Field(encoding, network)
 
 
 def mlp_of(config: FieldConfig, inputs: int, outputs: int) -> Mlp:

@@ -24,10 +24,12 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.applications import FieldName, application_type, application_types
 from luxel.render.runs.plain import from_plain
 
-EncodingName = Literal["hash", "dense", "lowres"]
+GridName = Literal["hash", "dense", "lowres"]
+EncodingName = Literal["hash", "dense", "lowres", "frequency"]
 ScheduleName = Literal["steps", "shares"]
 HashingName = Literal["spatial", "blocks"]
 
+LOG2_ENTRIES = 19  # unless another is chosen
 SHARES = (0.5, 0.75, 0.9)  # shares of a run after which the learning rate decays
 
 
@@ -43,9 +45,15 @@ class FieldConfig(Options):
     """Application: what the field represents."""
     encoding: EncodingName = "hash"
     """Encoding of positions. hash: 16 levels of 2 features, fine levels hashed; dense: 8 levels of 2 features, up to
-    173 points along an axis; lowres: 2 levels of 8 features, 128 points along an axis."""
-    log2_entries: Annotated[int, Bounds(3, 28)] = 19
-    """Logarithm to base 2 of the largest number of entries of a level, 3 to 28."""
+    173 points along an axis; lowres: 2 levels of 8 features, 128 points along an axis; frequency: sines and cosines
+    without trained features, which needs the fewest parameters and the most steps."""
+    frequencies: Annotated[int, Bounds(1, 16)] = 10
+    """Frequencies of the frequency encoding along each axis, pi to 2^(N - 1) pi, 1 to 16."""
+    linear: bool = False
+    """Fields of images: colours are linear and unbounded; chosen by the data, for HDR images."""
+    log2_entries: Annotated[int, Bounds(3, 28)] | None = None
+    """Logarithm to base 2 of the largest number of entries of a level, 3 to 28; None: 19, for radiance fields of whole
+    places 22 to 24 by the number of pixels."""
     hashing: HashingName | None = None
     """What a hash encoding hashes. spatial: single points; blocks: blocks of 8 neighbouring points, which are stored
     together. None: blocks, but spatial with --backend tiny-cuda-nn."""
@@ -142,6 +150,11 @@ class FieldConfig(Options):
             (
                 self.precise and self.backend != "luxel",
                 f"precise needs backend luxel: {self.backend} computes in half precision",
+            ),
+            (self.linear and self.field != "image", "linear is for fields of images"),
+            (
+                self.encoding == "frequency" and self.backend != "luxel",
+                f"encoding frequency needs backend luxel: {self.backend} evaluates grids",
             ),
             (
                 self.hashing == "blocks" and self.backend != "luxel",

@@ -14,6 +14,7 @@ DECAY = 0.95
 # At this density a step of a 1024th of the diagonal absorbs 1 % of the light.
 THRESHOLD = 0.01 * 1024 / math.sqrt(3)
 WARM_UP = 256  # steps in which updates evaluate all cells
+ALL_SEEN = 1024  # steps after which cascades use the threshold alone: what no camera has seen keeps its first density
 EVERY = 16  # steps between updates; more often in the first 240 steps
 ROWS = 1 << 20  # positions at which the field is evaluated at a time
 
@@ -25,11 +26,13 @@ class Occupancy(nn.Module):
 
     Args:
         resolution: G, cells along each axis of the unit cube, a multiple of 4.
+        cascades: K grids, the first of the unit cube, each of the others of a cube twice as large around the
+        same centre.
 
     Attributes:
-        densities: per cell the greatest density found so far, decaying at each update, [G^3], the first axis fastest.
+        densities: per cell the greatest density found so far, decaying at each update, [K G^3], the first axis fastest.
         bits: whether they are above the threshold, as `luxel.render.ops.field.march_rays.pack_cells` has them, uint8
-            [G^3 / 8]; all set at first.
+            [K G^3 / 8]; all set at first. Steps are longer farther out: the threshold halves from grid to grid.
 
     Raises:
         ValueError: the resolution is not a multiple of 4 in 4 to 1024.
@@ -38,13 +41,13 @@ class Occupancy(nn.Module):
     densities: Tensor
     bits: Tensor
 
-    def __init__(self, resolution: int = 128) -> None:
+    def __init__(self, resolution: int = 128, cascades: int = 1) -> None:
         super().__init__()
         if not 4 <= resolution <= 1024 or resolution % 4:
             raise ValueError(f"Occupancy: resolution must be a multiple of 4, 4 to 1024, got {resolution}")
-        self.resolution = resolution
-        self.register_buffer("densities", torch.zeros(resolution**3))
-        self.register_buffer("bits", torch.full((resolution**3 // 8,), 255, dtype=torch.uint8))
+        self.resolution, self.cascades = resolution, cascades
+        self.register_buffer("densities", torch.zeros(cascades * resolution**3))
+        self.register_buffer("bits", torch.full((cascades * resolution**3 // 8,), 255, dtype=torch.uint8))
 
     @staticmethod
     def due(step: int) -> bool:
@@ -59,7 +62,7 @@ class Occupancy(nn.Module):
 
         Args:
             step: number of the step after which the update runs; with ``seed`` it determines the random numbers.
-            density: of positions in [0, 1]^3, [N, 3] to [N], in units of 1 / the side of the box.
+            density: of positions relative to the unit cube, [N, 3] to [N], in units of 1 / the side of the box.
             seed: of the random numbers.
         """
         device = self.densities.device
@@ -76,26 +79,31 @@ class Occupancy(nn.Module):
                 torch.maximum(self.densities[first:last], values, out=self.densities[first:last])
             else:
                 self.densities.scatter_reduce_(0, part, values, "amax")
-        self.refresh()
+        self.refresh(self.cascades > 1 and step >= ALL_SEEN)
 
-    def refresh(self) -> None:
-        """Sets the bits by the densities: above the threshold, or above the mean where that is less."""
-        least = self.densities.mean().clamp_max(THRESHOLD)
-        above = self.densities > least
-        self.bits.copy_(pack_cells(above.view(self.resolution, self.resolution, self.resolution)))
+    def refresh(self, alone: bool = False) -> None:
+        """Sets the bits by the densities: above the threshold, or (unless ``alone``) above the mean where
+        that is less."""
+        g, part = self.resolution, len(self.bits) // self.cascades
+        for k, densities in enumerate(self.densities.view(self.cascades, g, g, g)):
+            threshold = THRESHOLD / 2**k
+            least = threshold if alone else densities.mean().clamp_max(threshold)
+            self.bits[k * part : (k + 1) * part].copy_(pack_cells(densities > least))
 
     def share(self) -> Tensor:
         """The share of cells that are occupied, a scalar on the device."""
         return self.occupied().float().mean()
 
     def occupied(self) -> Tensor:
-        """Which cells are occupied, bool [G, G, G], indexed [z, y, x]."""
-        return unpack_cells(self.bits)
+        """Which cells are occupied, bool [G, G, G], indexed [z, y, x]; with cascades [K, G, G, G]."""
+        if self.cascades == 1:
+            return unpack_cells(self.bits)
+        return torch.stack([unpack_cells(bits) for bits in self.bits.view(self.cascades, -1)])
 
     def _drawn(self, generator: torch.Generator) -> Tensor:
         """Cells at random, then occupied ones at random."""
         cells, device = len(self.densities), self.densities.device
-        quarter = max(1, cells // 4)
+        quarter = max(1, cells // 4 // self.cascades * min(self.cascades, 2))
         anywhere = torch.randint(cells, (quarter,), device=device, generator=generator)
         upto = self.occupied().flatten().cumsum(0, dtype=torch.int32)
         number = torch.rand(quarter, device=device, generator=generator) * upto[-1]
@@ -103,8 +111,11 @@ class Occupancy(nn.Module):
         return torch.cat([anywhere, occupied.clamp_max(cells - 1)])
 
     def _positions(self, cells: Tensor, generator: torch.Generator) -> Tensor:
-        """A random place in each cell, [N, 3]."""
+        """A random place in each cell, relative to the unit cube, [N, 3]."""
         g = self.resolution
+        side = 2.0 ** (cells // g**3)[:, None] if self.cascades > 1 else None
+        cells = cells % g**3
         corner = torch.stack([cells % g, cells // g % g, cells // (g * g)], -1)
         within = torch.rand(corner.shape, device=cells.device, generator=generator)
-        return (corner + within) / g
+        place = (corner + within) / g
+        return place if side is None else (place - 0.5) * side + 0.5

@@ -60,6 +60,7 @@ class FieldOptimizer:
         """Submits step number ``step``; returns its loss, a scalar that the next step overwrites."""
         self._reach(step)
         application = self.application
+        application.before_step(step)
         with self._updating():
             if application.capturable and self._by_luxel:
                 loss = self._replay.run(application.capture_key(), "step", self._work)

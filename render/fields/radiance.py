@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
 
-from luxel.render.bounds import Bounds, Positive, ShareBelow1
 from luxel.render.camera import Camera, View
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
@@ -24,42 +22,36 @@ from luxel.render.fields.drawing.snapshot import (
 )
 from luxel.render.fields.drawing.wavefront import WavefrontRenderer
 from luxel.render.fields.drawing.wavefront_polled import render_wavefront_polled
+from luxel.render.fields.extent import adapted_to, cascades_in, inner_box, region_of
 from luxel.render.fields.occupancy import Occupancy
 from luxel.render.fields.posed_images import (
     BLENDER_BOX,
     DeviceImages,
     PosedImages,
     box_of,
-    read_view,
     target_of,
 )
+from luxel.render.fields.radiance_config import RadianceConfig
+from luxel.render.fields.sky import Sky, pixel_directions
 from luxel.render.metrics import psnr, ssim
 from luxel.render.ops.field.colour_inputs import HARMONICS, colour_inputs
 from luxel.render.ops.field.composite import composite
 from luxel.render.ops.field.draw_pixels import draw_pixels
-from luxel.render.ops.field.march_rays import LEFT_OUT, RAYS, SAMPLES, Region, Samples, march_pixels
+from luxel.render.ops.field.march_rays import (
+    LEFT_OUT,
+    RAYS,
+    SAMPLES,
+    Region,
+    Samples,
+    march_pixels,
+)
 from luxel.render.ops.field.visible_samples import visible_samples
 
 FEATURES = 16  # from the density network to the colour network
 MOST_DENSITY = 15.0  # before the activation
-FINEST_OF_OBJECTS = (
-    2048  # points along the sides of a box that one object fills (Müller et al. 2022, table 1)
-)
+DISTORTION_UNIT = 1024.0  # steps along a ray that are a unit of length in the distortion
 RAYS_OF_PART, ROWS_OF_WAVE = 1 << 21, 1 << 21  # most rays of a part of an image, most positions of a wave
 SCORED = 8  # training views to score on if none are held out
-
-
-@dataclass
-class RadianceConfig(FieldConfig):
-    """A radiance field and its training."""
-
-    marched: Annotated[int, Bounds(0, 64)] = 4
-    """Batches of samples that are marched and evaluated for density alone, to fill one batch with visible samples;
-    0: a step takes all samples."""
-    least_alpha: ShareBelow1 = 0.0
-    """With `marched`: leave out samples whose alpha is below this."""
-    huber: Positive = 0.1
-    """Error of a colour, in [0, 1], above which the loss grows linearly."""
 
 
 class Drawn(NamedTuple):
@@ -79,6 +71,10 @@ class RadianceField(Application):
     hidden layers to the colour. Samples lie in the occupied cells of a box, a 1024th of its diagonal apart. A step
     evaluates the density alone at more samples than a batch, and trains on those that are visible (unless `marched` is
     0); its number of rays is adapted to the number of samples per ray. Density is per longest side of the box.
+
+    With ``extent`` other than "box", it is of a whole place: rays are marched through cascades of boxes
+    around that box, in
+    steps that grow with the distance, and a network of the direction gives the colour behind them.
 
     Subclasses may set other ``cells`` and ``places``, for example for small scenes.
     """
@@ -106,7 +102,9 @@ class RadianceField(Application):
         self.density = field_of(config, 3, FEATURES)
         self.density.coherent = True  # samples along rays, cells in their order
         self.colour = mlp_of(config, FEATURES + HARMONICS, 3)
-        self.occupancy = Occupancy(self.cells)
+        self.occupancy = Occupancy(self.cells, cascades_in(config))
+        whole = config.extent not in (None, "box")
+        self.sky = Sky(config.precise, config.seed + 3) if whole and config.sky else None
         self.rays = max(1, config.batch // 2)  # of a step at most
         self.register_buffer("box", torch.tensor(BLENDER_BOX, dtype=torch.float64))
         self.register_buffer("live", torch.tensor([max(1, config.batch // 1024)], dtype=torch.int32))
@@ -119,19 +117,24 @@ class RadianceField(Application):
 
     @classmethod
     def adapt_config(cls, config: FieldConfig, data: PosedImages | Sequence[View]) -> FieldConfig:
-        """With a coarser finest level, unless one is given, for images with alpha, whose object fills the box."""
-        views = data.views if isinstance(data, PosedImages) else data
-        cut_out = len(views) > 0 and read_view(views[0])[0].shape[1] == 4
-        return config.with_finest(FINEST_OF_OBJECTS) if cut_out and config.finest is None else config
+        """With the extent that the images show, and what follows from it; see `luxel.render.fields.extent`."""
+        assert isinstance(config, RadianceConfig)
+        return adapted_to(config, data)
 
     @property
     def region(self) -> Region:
         """The box, and how rays are sampled in it; read from the device when the box has changed."""
         version = self.box.data_ptr(), self.box._version
         if self._region is None or self._region[0] != version:
-            region = Region.of_box(self.box.tolist(), places=self.places, resolution=self.cells)
-            self._region = version, region
+            self._region = version, region_of(self.config, self.box.tolist(), self.places, self.cells)
         return self._region[1]
+
+    @property
+    def scale(self) -> float:
+        """1 / the unit of length of the density network: the side of a box; of a whole place half the
+        outermost side, so that it begins transparent from its middle to its end."""
+        region = self.region
+        return 1 / region.size if region.cascades == 1 else 2 / (region.size * region.outermost)
 
     @property
     def centres(self) -> Tensor:
@@ -153,12 +156,20 @@ class RadianceField(Application):
         given = data if isinstance(data, PosedImages) else PosedImages(list(data))
         self._images = DeviceImages.read(given.views, device)
         transparent = self._images.pixels.shape[1] == 4
-        box = given.box or box_of(given.views, None if transparent else given.points)
+        if self.sky is not None and transparent:
+            raise LuxelError(
+                "The colour behind transparent photographs cannot be learnt.",
+                "Leave --sky out, or use --masks none.",
+            )
+        whole = self.config.extent not in (None, "box")
+        choose = inner_box if whole else box_of
+        box = given.box or choose(given.views, None if transparent else given.points)
         if not all(low < high for low, high in zip(box[:3], box[3:], strict=True)):
             raise LuxelError(f"The box {list(box)} is empty.", "Give low x y z, then high x y z.")
         self.box.copy_(torch.tensor(box, dtype=torch.float64))
         self._data = given
         fixed = None if transparent and given.random_background else given.background
+        fixed = fixed if self.sky is None else (0.0, 0.0, 0.0)
         self._background = None if fixed is None else torch.tensor(fixed, device=device)
         assert self.region.box is not None  # read now: a captured step must not
 
@@ -181,13 +192,27 @@ class RadianceField(Application):
             samples.ranges,
             samples.counters,
             batch.backgrounds,
-            scale=1 / self.region.size,
+            scale=self.scale,
+            step=self.region.step,
+            growth=self.region.growth,
+            unit=DISTORTION_UNIT if self.config.distortion else 0.0,
         )
-        total = torch.nn.functional.huber_loss(
-            seen.rgb, batch.targets, reduction="sum", delta=self.config.huber
-        )
+        rgb = seen.rgb
+        if self.sky is not None:
+            rgb = rgb + seen.transmittance[:, None] * self._sky_of(batch, samples)
+        total = torch.nn.functional.huber_loss(rgb, batch.targets, reduction="sum", delta=self.config.huber)
+        if self.config.distortion:
+            total = total + 3 * self.config.distortion * seen.distortion.sum()
         rays = samples.counters[RAYS] - samples.counters[LEFT_OUT]  # rays without room have no loss
         return total / (3 * rays.clamp_min(1))
+
+    def _sky_of(self, batch: Drawn, samples: Samples) -> Tensor:
+        """The colours behind the rays of a step, [R, 3]; 0 for rows without a ray, and for those that may lack room."""
+        assert self.sky is not None
+        images = self._training_images()
+        directions = pixel_directions(batch.pixels, images.table, images.world_to_cam, images.intrinsics)
+        counts = (samples.ranges[:, 1] > 0) | (samples.counters[LEFT_OUT] == 0)
+        return torch.where(((batch.pixels >= 0) & counts)[:, None], self.sky(directions), 0.0)
 
     def evaluate_at(self, positions: Tensor, directions: Tensor) -> tuple[Tensor, Tensor]:
         """Density [S] and colour [S, 3] before their activations.
@@ -201,12 +226,14 @@ class RadianceField(Application):
 
     def densities(self, positions: Tensor) -> Tensor:
         """Density at positions in the box as [0, 1]^3, [N, 3] to [N], per longest side of the box."""
-        return self.density(positions)[:, 0].clamp(-MOST_DENSITY, MOST_DENSITY).exp()
+        density = self.density(positions)[:, 0].clamp(-MOST_DENSITY, MOST_DENSITY).exp()
+        return density if self.region.cascades == 1 else density * (self.scale * self.region.size)
 
     def after_step(self, step: int) -> None:
         """Updates the occupancy grid when it is due."""
         if self.occupancy.due(step):
-            self.occupancy.update(step, self.densities, self.config.seed)
+            region = self.region
+            self.occupancy.update(step, lambda p: self.densities(region.to_field(p)), self.config.seed)
 
     def render(self, camera: Camera, background: Tensor | None = None) -> Tensor:
         """The image of a camera, [H, W, 3] in [0, 1], sRGB.
@@ -219,6 +246,13 @@ class RadianceField(Application):
 
     def layers(self, camera: Camera, background: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Colours [H, W, 3], alpha [H, W], and the mean distance along the ray by weight, [H, W]; as `render`."""
+        if self.sky is not None:
+            colours, alpha, depth = self._march(camera, None)
+            return colours + (1 - alpha[..., None]) * self.sky.behind(camera), alpha, depth
+        return self._march(camera, background)
+
+    def _march(self, camera: Camera, background: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """`layers` on a background of one colour."""
         region = self.region._replace(near=camera.near, far=camera.far)
         behind = self.box.new_zeros(3) if background is None else background
         behind = behind.to(self.device, torch.float32)
@@ -229,7 +263,7 @@ class RadianceField(Application):
             colour, density = self.colour.beside_directions(evaluate(x, live), directions, live)
             return density, colour
 
-        given = camera, region, self.occupancy.bits, behind, 1 / self.region.size
+        given = camera, region, self.occupancy.bits, behind, self.scale
         if not (
             counts_on_device(self.device) and supports_live_count(evaluate) and self.colour.joins_directions()
         ):
@@ -279,7 +313,7 @@ class RadianceField(Application):
             raw,
             density,
             capacity=capacity,
-            scale=1 / self.region.size,
+            scale=self.scale,
             least_alpha=self.config.least_alpha,
             live=self.live,
             target=target,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
-from luxel.render.fields.application import Application
+from luxel.render.fields.application import TO_SUN, Application
 from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.drawing.frame_mode import counts_on_device
@@ -39,6 +40,8 @@ SLACK = 1e-3  # how far off the coarse grid may be, in sides of the box
 STEPS, GROWTH = 32, 0.125  # most steps of a ray; growth of the tolerance with each step
 TOLERANCE = 2e-4  # how near a ray must come to the surface, in sides of the box
 PIXEL = 0.1  # added to the tolerance, in pixels
+# Light of `SdfField.render_sunlit`, of a `SurfaceLook`.
+SUNLIT: dict[str, Any] = {"sun": 0.75, "shadows": True, "lamp": 0.1, "sky": 0.3}
 # Batches in the pool that samples are drawn from, a share of which is redrawn at each step; 0: no pool.
 POOL = {"cpu": 0, "cuda": 16}
 
@@ -74,6 +77,7 @@ class SdfField(Application):
     }
     hash_growth = 1.38191
     data_type = "mesh"
+    outputs = ("colour", "shadows")
     up, front = (0.0, 0.0, 1.0), (0.6, -1.0, 0.4)
     centre: Tensor
     side: Tensor
@@ -167,9 +171,14 @@ class SdfField(Application):
             positions: [N, 3].
             detail: levels of the grid with more cells than this along an axis are treated as constant: hash collisions
                 make their features noisy, which hardly moves the surface but tilts its normals. None: all levels count.
+                A field without a grid has no levels.
         """
         encoding, network = self.field.encoding, self.field.network
-        assert isinstance(encoding, GridEncoding)
+        if not isinstance(encoding, GridEncoding):
+            with torch.enable_grad():
+                leaf = positions.detach().requires_grad_()
+                out = self.field(leaf)
+                return torch.autograd.grad(out, leaf, torch.ones_like(out))[0]
         grid, table = encoding.grid, encoding.table.detach()
         with torch.enable_grad():
             leaf = positions.detach().requires_grad_()
@@ -209,6 +218,16 @@ class SdfField(Application):
             camera: one, in the mesh's coordinates.
             background: [3]; None: the sky of `look`.
         """
+        return self._drawn(camera, background, self.look)
+
+    def render_sunlit(
+        self, camera: Camera, background: Tensor | None = None, to_sun: tuple[float, float, float] = TO_SUN
+    ) -> Tensor:
+        """As `render`, with a sun whose shadows are traced and weaker light from the camera and the sky, [H, W, 3]."""
+        return self._drawn(camera, background, replace(self.look, sun_direction=to_sun, **SUNLIT))
+
+    def _drawn(self, camera: Camera, background: Tensor | None, look: SurfaceLook) -> Tensor:
+        """The surface under the light of a look, [H, W, 3]."""
         camera = camera.to(self.device)
         pose = camera.cam_to_world
         cam_to_unit = torch.cat([pose[:3, :3] / self.side, self.to_unit(pose[:3, 3])[:, None]], 1)
@@ -223,10 +242,10 @@ class SdfField(Application):
             counts_on_device(self.device) and supports_live_count(self._snapshot)
         ):
             hits = self.trace(rays, widening=PIXEL / float(camera.intrinsics[:2].max()))
-            image = backdrop(rays, self.look, background)
+            image = backdrop(rays, look, background)
         else:
             hits, image = self._traced(rays, background)
-        image = shade_surface(self, rays, hits, self.look, image)
+        image = shade_surface(self, rays, hits, look, image)
         return image.view(camera.height, camera.width, 3)
 
     def _traced(self, rays: Rays, background: Tensor | None) -> tuple[Hits, Tensor]:

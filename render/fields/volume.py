@@ -12,9 +12,10 @@ from torch import Tensor, nn
 
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
-from luxel.render.fields.application import Application
+from luxel.render.fields.application import TO_SUN, Application
 from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig
+from luxel.render.fields.drawing.delta_tracking import track_sunlit
 from luxel.render.fields.drawing.frame_mode import counts_on_device
 from luxel.render.fields.drawing.rays import camera_rays
 from luxel.render.fields.drawing.snapshot import (
@@ -33,6 +34,8 @@ FIELD_STEPS = 64  # the same of a render of the field
 DIM = 4e-3  # transmittance at which a ray of the field ends: about one of 256 grey levels
 CELLS = {"cpu": 32, "cuda": 128}  # cells along an axis that rays skip if empty, by device
 EMPTY = 1e-3  # share of the highest density at most in a cell that is skipped
+PATHS = {"cpu": 4, "cuda": 32}  # of a pixel in the light of a sun, by device
+HEADROOM = 1.05  # of the field's densities over the highest of its data
 RAYS, ROWS = 1 << 21, 1 << 23  # of a part of an image, and positions in a wave, at most
 CHUNK = 1 << 20  # positions at a time
 DEPTH = 24.0  # optical depth of a unit of length where a grid has its highest value
@@ -64,6 +67,7 @@ class VolumeField(Application):
     hash_growth = 1.275
     data_type = "volume"
     surface_level = 10.0
+    outputs = ("colour", "shadows")
     extent: Tensor
     peak: Tensor
 
@@ -150,6 +154,32 @@ class VolumeField(Application):
             return evaluate(x, live), None
 
         return self._renderer.render(query, capture_key_of(evaluate), *given, layers=False)[0].clamp_(0, 1)
+
+    def render_sunlit(
+        self, camera: Camera, background: Tensor | None = None, to_sun: tuple[float, float, float] = TO_SUN
+    ) -> Tensor:
+        """The volume in the light of a sun with shadows, by `track_sunlit` with `PATHS` paths a pixel, [H, W, 3]; the
+        same for the same parameters. Densities above `HEADROOM` times the highest that was trained on are cut."""
+        origins, directions = camera_rays(camera.to(self.device))
+        evaluate, peak, extent = self.field.snapshot(), float(self.peak), self.extent
+
+        def sample(positions: Tensor) -> Tensor:
+            values = evaluate(positions / extent).clamp_min(0)
+            return torch.cat([values[:, :1] * peak, values[:, 1:].clamp_max(1)], 1)
+
+        colours = track_sunlit(
+            sample,
+            origins,
+            directions,
+            torch.zeros_like(extent),
+            extent,
+            HEADROOM * peak,
+            nn.functional.normalize(extent.new_tensor(to_sun), dim=0),
+            extent.new_zeros(3) if background is None else background.to(extent),
+            PATHS[self.device.type],
+            torch.Generator(self.device).manual_seed(0),
+        )
+        return colours.clamp(0, 1).reshape(camera.height, camera.width, 3)
 
     @torch.no_grad()
     def occupied_cells(self) -> Tensor:

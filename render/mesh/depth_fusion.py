@@ -7,6 +7,7 @@ near the surfaces are kept, as Nießner et al. 2013, "Real-time 3D Reconstructio
 from __future__ import annotations
 
 import itertools
+import math
 from typing import NamedTuple
 
 import torch
@@ -21,7 +22,10 @@ from luxel.render.mesh.triangles import TriangleMesh
 SIDE = 8  # grid points along a block
 MARGIN = 4  # spacings on either side of a surface at which distances are kept
 LEAST_FACING = 0.05  # cosine: surfaces that are seen from the side count little, but not nothing
-CHUNK = 1 << 12  # blocks that are worked on at a time
+CHUNK = {"cuda": 1 << 13, "cpu": 1 << 12}  # blocks that are worked on at a time
+MOSTLY = (
+    0.75  # share of the blocks in an image from which on all are worked on, as leaving some out costs copies
+)
 BYTES = SIDE**3 * 4 * 5  # of a block: distance, weight, colour
 
 
@@ -103,9 +107,12 @@ class DepthFusion:
         matrix = camera.world_to_cam.to(self._device, torch.float32)
         fx, fy, cx, cy = camera.intrinsics.tolist()
         size = torch.tensor([camera.width, camera.height], device=self._device)
-        for first in range(0, len(self._keys), CHUNK):
-            rows = slice(first, first + CHUNK)
-            x = self._points(self._keys[rows]) @ matrix[:3, :3].T + matrix[:3, 3]
+        inner = self._inner() @ matrix[:3, :3].T  # of a block's points, from its first
+        starts = (self._low + self.spacing * SIDE * self._blocks(self._keys)) @ matrix[:3, :3].T + matrix[
+            :3, 3
+        ]
+        for rows in self._in_view(starts + inner.mean(0), camera):
+            x = starts[rows, None] + inner
             z = x[..., 2]
             pixels = torch.stack([fx * x[..., 0] / z + cx, fy * x[..., 1] / z + cy], -1)
             sampled = [
@@ -118,8 +125,8 @@ class DepthFusion:
             distance = behind * facing
             counts = (z > camera.near) & (sampled[1][0] > 0) & (behind > -1) & distance.isfinite()
             added = counts * facing.clamp(min=LEAST_FACING, max=1)
-            weight = self._weights[rows]
-            weight += added
+            weight = self._weights[rows] + added
+            self._weights[rows] = weight
             share = added / weight.clamp_min(LEAST_FACING)  # of the new map in the mean
             self._distances[rows] += share * (distance.clamp(max=1).nan_to_num() - self._distances[rows])
             near = (share * (distance < 1))[..., None]
@@ -132,9 +139,8 @@ class DepthFusion:
             least_weight: maps that must have looked straight at a point of the grid, or more that did at an angle; next
                 to others there is no surface.
         """
-        parts = [self._crossing(first, least_weight) for first in range(0, len(self._distances), CHUNK)] or [
-            self._nothing()
-        ]
+        firsts = range(0, len(self._distances), CHUNK[self._device.type])
+        parts = [self._crossing(first, least_weight) for first in firsts] or [self._nothing()]
         cells, corners, colours = (torch.cat(part) for part in zip(*parts, strict=True))
         points = self._span * SIDE
         crossed = march_cells(cells, corners, 0.0, (points, points))
@@ -142,6 +148,26 @@ class DepthFusion:
         low, high = colours[crossed.cells[:, None], crossed.ends].unbind(1)
         mixed = low + crossed.share[:, None] * (high - low)
         return FusedSurface(TriangleMesh(self._low + self.spacing * crossed.places, faces), mixed)
+
+    def _in_view(self, centres: Tensor, camera: Camera) -> list[slice] | list[Tensor]:
+        """The blocks that a camera may see, some at a time: the others are beside its image or behind it.
+
+        Args:
+            centres: of all blocks, in the axes of the camera, [B, 3].
+            camera: of an image.
+        """
+        fx, fy, cx, cy = camera.intrinsics.tolist()
+        x, y, z = centres.unbind(1)
+        reach = (SIDE - 1) * self.spacing * math.sqrt(3) / 2
+        seen = z > camera.near - reach
+        for along, f, c, end in ((x, fx, cx, camera.width), (y, fy, cy, camera.height)):
+            low, high = c + 1, end + 1 - c  # a pixel of room on either side
+            seen &= f * along + low * z > -reach * math.hypot(f, low)
+            seen &= high * z - f * along > -reach * math.hypot(f, high)
+        rows, chunk = seen.nonzero()[:, 0], CHUNK[self._device.type]
+        if len(rows) < MOSTLY * len(seen):
+            return list(rows.split(chunk))
+        return [slice(first, first + chunk) for first in range(0, len(seen), chunk)]
 
     def _rays(self, depth: Tensor, camera: Camera) -> tuple[Tensor, Tensor]:
         """Rays of the pixels of known depth, of length 1 along z, in world axes [P, 3]; and which these are, [H, W]."""
@@ -160,11 +186,10 @@ class DepthFusion:
         span = self._span
         return torch.stack([keys // span**2, keys // span % span, keys % span], -1)
 
-    def _points(self, keys: Tensor) -> Tensor:
-        """World coordinates of the grid points of blocks, [B, 512, 3]."""
+    def _inner(self) -> Tensor:
+        """The points of a block, from its first, capture units [512, 3]."""
         along = torch.arange(SIDE, device=self._device)
-        inner = torch.cartesian_prod(along, along, along)
-        return self._low + self.spacing * (SIDE * self._blocks(keys)[:, None] + inner)
+        return self.spacing * torch.cartesian_prod(along, along, along)
 
     def _nothing(self) -> tuple[Tensor, Tensor, Tensor]:
         empty = torch.empty(0, 8, 3, device=self._device)
@@ -172,7 +197,7 @@ class DepthFusion:
 
     def _crossing(self, first: int, least_weight: float) -> tuple[Tensor, Tensor, Tensor]:
         """The cells of some blocks that the surface crosses [M, 3], distances [M, 8] and colours [M, 8, 3] there."""
-        keys = self._keys[first : first + CHUNK]
+        keys = self._keys[first : first + CHUNK[self._device.type]]
         blocks, padded = self._blocks(keys), SIDE + 1
         values = torch.full((len(keys), *[padded] * 3), torch.nan, device=self._device)
         rows = torch.full_like(values, -1, dtype=torch.int64)  # of each point among those of all blocks

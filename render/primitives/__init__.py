@@ -3,12 +3,13 @@
 from typing import TYPE_CHECKING, Literal
 
 from luxel.render.errors import LuxelError
-from luxel.render.primitives import convexes, gaussians, gaussians4d
+from luxel.render.primitives import convexes, gaussians, gaussians4d, surfels
 from luxel.render.primitives.convexes import Convexes
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.primitives.gaussians4d import Gaussians4d
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.primitives.spec import PrimitiveSpec
+from luxel.render.primitives.surfels import Surfels
 
 PRIMITIVES: dict[str, PrimitiveSpec] = {}
 
@@ -37,6 +38,7 @@ def spec_of(name: str) -> PrimitiveSpec:
 register(gaussians.SPEC)
 register(gaussians4d.SPEC)
 register(convexes.SPEC)
+register(surfels.SPEC)
 
 if TYPE_CHECKING:
     PrimitiveName = str
@@ -51,6 +53,7 @@ __all__ = [
     "Parameters",
     "PrimitiveName",
     "PrimitiveSpec",
+    "Surfels",
     "register",
     "spec_of",
 ]

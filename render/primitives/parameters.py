@@ -31,13 +31,16 @@ class Viewing(NamedTuple):
     antialiased: bool
     with_depth: bool
     with_normals: bool
+    shutters: Tensor | None = None  # [C, 8], see `luxel.render.shutter`
 
 
 class Projected(NamedTuple):
     """Primitives on the screens of C cameras, for the stages that bin and blend them."""
 
     splats: Tensor  # [C, N, W], a row as the policy has it: x, y, opacity and depth first
-    values: Tensor  # [C, N, D]: rgb, then depth (1) and normal (3) if requested
+    values: (
+        Tensor  # [C, N, D]: rgb, then depth (1), its square (if `Parameters.depth_moments` is 2), normal (3)
+    )
     tile_counts: Tensor  # int32 [C, N], 0 where culled
     totals: Tensor  # int64 [2]: splats that touch a tile, (tile, splat) pairs
 
@@ -53,7 +56,7 @@ class Parameters(ABC):
         outputs: images that the rasterizer can render of them.
         antialiases: whether Mip-Splatting's opacity compensation applies to them.
         resizable: whether the viewer can draw them larger or smaller about their centres, see `scaled`.
-        policy: the splat that the tile rasterizer blends, "gaussians" or "convexes".
+        policy: the splat that the tile rasterizer blends, "gaussians", "convexes" or "surfels".
     """
 
     names: ClassVar[tuple[str, ...]]
@@ -86,6 +89,15 @@ class Parameters(ABC):
     def device(self) -> torch.device:
         """The device of the parameters."""
         return self.opacity_logits.device
+
+    @classmethod
+    def depth_moments(cls, depth: bool, normals: bool) -> int:
+        """How many values, from channel 3 on, are powers of a depth that varies over the pixels of a primitive.
+
+        Args:
+            depth, normals: what is requested beside colours.
+        """
+        return 0
 
     @property
     def sh_degree(self) -> int:

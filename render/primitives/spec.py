@@ -39,6 +39,18 @@ class LossContext(NamedTuple):
     densifies: bool  # whether statistics for densification are gathered in this step
 
 
+class GeometryImages(NamedTuple):
+    """Images of the geometry of B views of a step; z is the depth at a pixel, w = T alpha of each primitive there."""
+
+    depth: Tensor  # sum of w z, [B, H, W], capture units
+    square: Tensor  # sum of w z^2, [B, H, W]
+    normals: Tensor  # sum of w times the world-space normal, [B, H, W, 3]
+    transmittance: Tensor  # 1 less the sum of w, [B, H, W]
+    weight: Tensor | None  # of pixels in the loss, [B, H, W]; None: all 1
+    world_to_cam: Tensor  # [B, 4, 4]
+    intrinsics: Tensor  # [B, 4] fx, fy, cx, cy, px
+
+
 class Rows(Protocol):
     """The rows of parameters that an optimizer holds, which are added, removed and reordered."""
 
@@ -154,6 +166,11 @@ def no_terms(scene: Any, visible: Tensor, inverse_count: Tensor, context: LossCo
     return []
 
 
+def no_geometry(images: GeometryImages, loss: Any, names: tuple[str, ...]) -> list[Term]:
+    """No terms."""
+    return []
+
+
 def no_state(loss: Any) -> None:
     """No auxiliary state."""
 
@@ -169,7 +186,8 @@ class PrimitiveSpec:
         from_gaussians: the same scene made of this primitive, row by row; for benchmarks.
         columns: properties of a PLY file, in the order in which they are written. With `SH_COLUMNS` among them.
         costs: for the roofline.
-        marks: properties that only PLY files of this primitive have; none: the primitive of files without marks.
+        marks: properties that only PLY files of this primitive have; none: the primitive of files without marks that
+            have its properties, of several the first that is registered.
         exact: parameters that stay float32 in files of half precision.
         rates, loss, init: options of training.
         about: what it is, a clause for help texts.
@@ -182,6 +200,9 @@ class PrimitiveSpec:
         regularise: terms of the loss beside the images': called with the primitives (spare rows of opacity 0
             included), which of them a view of the step sees (bool [N]), 1 / N without the spare rows ([1]), and the
             context. Must not wait for the device.
+        geometry: terms of the loss from images of depth and normals, differentiable; called with them, the options
+            of the loss and the names that its ``geometry_at`` gives for the step, unless there are none. Weights are
+            options of the loss. The primitive has `Parameters.depth_moments`. Must not wait for the device.
         auxiliary: makes the state of a run, from the options of the loss; None where there is none.
         penalties: weights of terms that the backward of the projection adds to the loss itself, instead of
             ``regularise`` and the strategy's penalties, by the names of
@@ -208,6 +229,7 @@ class PrimitiveSpec:
     presets: Mapping[str, Preset] = field(default_factory=lambda: {"default": Preset("the defaults")})
     projection: Projection | None = None
     regularise: Callable[[Any, Tensor, Tensor, LossContext], list[Term]] = no_terms
+    geometry: Callable[[GeometryImages, Any, tuple[str, ...]], list[Term]] = no_geometry
     auxiliary: Callable[[Any], AuxiliaryState | None] = no_state
     penalties: Callable[[LossContext], dict[str, float]] | None = None
     on_resolution_change: Callable[[Any, float], None] | None = None

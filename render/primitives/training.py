@@ -62,6 +62,14 @@ class Loss(Options):
     alpha_weight: Weight = 0.1
     """Weight of the mean absolute difference between rendered and given alpha (cut-out captures only)."""
 
+    def geometry_at(self, progress: float) -> tuple[str, ...]:
+        """Names of the terms of `PrimitiveSpec.geometry` that count in a step.
+
+        Args:
+            progress: share of the run that is done, in [0, 1].
+        """
+        return ()
+
 
 @dataclass
 class Init(Options):

@@ -82,8 +82,10 @@ def views_digest(views: Sequence[View]) -> str:
 
 
 def data_digest(data: Any) -> str:
-    """Digest of what a field is trained on: of views as `views_digest`, of arrays and meshes their content; of anything
-    else empty."""
+    """Digest of what a field is trained on: of views as `views_digest`, of arrays and meshes their content, of
+    images on disk parts of it (`luxel.render.fields.tiled_image.TiledImage`); of anything else empty."""
+    if hasattr(data, "content_digest"):
+        return data.content_digest()
     views = getattr(data, "views", data)
     if isinstance(views, Sequence) and views and all(isinstance(view, View) for view in views):
         return views_digest(views)

@@ -27,6 +27,7 @@ from luxel.render.primitives import PRIMITIVES, spec_of
 from luxel.render.primitives.gaussians import GaussianRates
 from luxel.render.primitives.training import Init, Loss, Rates
 from luxel.render.runs.plain import from_plain
+from luxel.render.shutter import Readout
 from luxel.render.train.densify import STRATEGIES, FixedCount, Strategy
 from luxel.render.train.reports import Reached
 from luxel.render.train.views.exposure import ExposureModel
@@ -160,9 +161,17 @@ class TrainConfig(Options):
     refine_poses: bool = False
     """Correct the camera poses of the training images while the scene is learnt; for poses that are not exact. Held-out
     views are scored with their given and with their refined poses."""
+    rolling_shutter: bool = False
+    """Frames of a film whose rows are read one after another while the camera moves: learn the velocity of each frame,
+    beginning with that between its neighbours. Held-out views are rendered with the velocity of their neighbours."""
+    readout: Share = 0.7
+    """With `rolling_shutter`, the duration of the readout as a share of the interval between frames of the film (of the
+    interval between views, where times are not known), which is then corrected."""
+    readout_direction: Readout = "down"
+    """With `rolling_shutter`, the direction of the readout in the images; right or left where the camera was turned."""
     ignore_transients: bool = False
     """Leave out of the loss what only single photographs show, such as people who pass: regions that differ from the
-    render by several times the usual error, from a tenth of the run on."""
+    render by several times the usual error, from a twentieth of the run on."""
     depth: DepthSource = "none"
     """Known depth that is fitted beside the images. maps: depth maps of the capture; points: its points, where a view
     sees them; all: points where there is no map; none: the images alone."""
@@ -263,6 +272,10 @@ class TrainConfig(Options):
                 self.suppress_floaters and self.backend != "luxel",
                 f"the {self.backend} backend does not support suppress_floaters",
             ),
+            (
+                self.rolling_shutter and self.backend != "luxel",
+                f"the {self.backend} backend does not support rolling_shutter",
+            ),
         ]
 
     def _misfits(self) -> list[str]:
@@ -277,6 +290,8 @@ class TrainConfig(Options):
             for part in PARTS
             if type(getattr(self, part)) is not getattr(spec, part)
         ]
+        if self.rolling_shutter and not (spec.projection and spec.projection.shutters):
+            out.append(f"{noun} do not support rolling_shutter")
         if self.backend not in spec.backends:
             out.append(f"the {self.backend} backend does not draw {noun}")
         return out

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from luxel.render.camera import Camera
 from luxel.render.ops.train.adam import scheduled_adam_
 from luxel.render.ops.train.gather_view import (
     ADAM,
@@ -22,6 +23,8 @@ from luxel.render.ops.train.gather_view import (
     view_numbers,
 )
 from luxel.render.ops.train.loss import photometric_loss
+from luxel.render.primitives import PRIMITIVES
+from luxel.render.primitives.spec import GeometryImages, Term
 from luxel.render.rasterize import DensifyStatistics, Frame
 from luxel.render.train.dataset import ImageStack, Target
 from luxel.render.train.objective import alpha_term
@@ -64,7 +67,8 @@ def general_step(
     losses: list[Tensor] = []
     depths: list[Tensor] = []
     rows: list[Tensor] = []  # of the table
-    of_view = [model for model in (context.models.exposure, context.models.poses) if model is not None]
+    models = context.models.exposure, context.models.poses, context.models.shutter
+    of_view = [model for model in models if model is not None]
     seen: list[Tensor] = []  # numbers of the views
     learnt: list[list[Tensor]] = [[] for _ in of_view]  # parameters of each view
     terms: list[Tensor | float] = []
@@ -80,8 +84,10 @@ def general_step(
             for model, each in zip(of_view, learnt, strict=True):
                 each.append(model.rows(seen[-1]))
         if poses is not None:
-            refined = poses.apply(camera.world_to_cam[None], learnt[-1][-1])[0]
+            refined = poses.apply(camera.world_to_cam[None], learnt[of_view.index(poses)][-1])[0]
             camera = replace(camera, world_to_cam=refined)
+        if (shutter := context.models.shutter) is not None:
+            camera = replace(camera, shutter=shutter.apply(seen[-1], learnt[-1][-1])[0])
         options: dict[str, Any] = {} if waits else {"max_instances": context.capacity}
         if schedule.counts:
             held = context.statistics.data[: scene.count]
@@ -99,7 +105,8 @@ def general_step(
             antialiased=config.antialiased,
             absolute_gradients=absolute,
             deterministic=config.deterministic,
-            depth=target.depth is not None,
+            depth=target.depth is not None or bool(schedule.geometry),
+            **({"normals": True} if schedule.geometry else {}),
             **options,
         )
         frames.append(frame)
@@ -114,6 +121,9 @@ def general_step(
             terms.append(alpha if views == 1 else alpha / views)
         if target.depth is not None:
             depths.append(_of_depth(context, frame, target, row))
+        if schedule.geometry:
+            for weight, value in _geometry_terms(context, frame, camera, target, schedule.geometry):
+                terms.append(weight / views * value)
     photometric = losses[0] if views == 1 else torch.stack(losses).mean()
     weights = context.models.weights_of(torch.stack(rows))
     weighted = photometric if weights is None else (torch.stack(losses) * weights).mean()
@@ -169,7 +179,7 @@ def _counted(context: StepContext, image: Tensor, target: Target, row: Tensor) -
         return target
     weight = None if target.weight is None else target.weight[None]
     counted = context.models.counted(image[None], target._replace(rgb=target.rgb[None], weight=weight), row)
-    return target._replace(weight=_given(counted.weight)[0])
+    return target._replace(rgb=counted.rgb[0], weight=_given(counted.weight)[0])
 
 
 def _of_depth(context: StepContext, frame: Frame, target: Target, row: Tensor) -> Tensor:
@@ -180,6 +190,23 @@ def _of_depth(context: StepContext, frame: Frame, target: Target, row: Tensor) -
     )
     accumulated = (frame.depth * frame.alpha)[None]
     return of_depth(context, accumulated, 1 - frame.alpha[None], one, row).loss
+
+
+def _geometry_terms(
+    context: StepContext, frame: Frame, camera: Camera, target: Target, names: tuple[str, ...]
+) -> list[Term]:
+    """The terms of the geometry of one view, see `PrimitiveSpec.geometry`."""
+    assert frame.depth is not None and frame.square_depth is not None and frame.normals is not None
+    images = GeometryImages(
+        depth=(frame.depth * frame.alpha)[None],
+        square=frame.square_depth[None],
+        normals=frame.normals[None],
+        transmittance=_through(frame)[None],
+        weight=None if target.weight is None else target.weight[None],
+        world_to_cam=camera.world_to_cam.detach()[None],
+        intrinsics=camera.calibration[None],
+    )
+    return PRIMITIVES[context.config.primitive].geometry(images, context.config.loss, names)
 
 
 def _through(frame: Frame) -> Tensor:

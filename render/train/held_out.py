@@ -21,6 +21,7 @@ from luxel.render.rasterize import rasterize
 from luxel.render.runs.run_folder import RunFolder
 
 WRITERS = min(8, os.cpu_count() or 1)  # threads that write renders
+TIMED = 8  # views that are rendered once more for the time it takes, where all have depth
 
 
 class HeldOut(NamedTuple):
@@ -98,6 +99,11 @@ def measure(
         )
         for write in writes:
             write.result()
+    if not seconds:  # every view was rendered with its depth
+        options = {"background": background, "antialiased": antialiased}
+        with torch.no_grad():
+            for view in views[:TIMED]:
+                timed(scene.detach(), view.camera.to(background.device), time=view.time, **options)
     return HeldOut(evaluation, 1e3 * statistics.median(seconds[1:] or seconds))
 
 
@@ -115,7 +121,9 @@ def measured(run: Any, render: Callable[..., Any], lpips: bool, save_renders: in
     options |= run.models.scoring
     options["depth"] = None if run.config.depth == "none" else run.config.depth_scale
     return run.memory.measured(
-        lambda lpips: measure(run.scene, run.test_views, behind, run.folder, lpips=lpips, **options),
+        lambda lpips: measure(
+            run.scene, run.models.seen(run.test_views), behind, run.folder, lpips=lpips, **options
+        ),
         None if run.dataset.streaming else run.stream_images,
         lpips,
         f"luxel eval {run.folder.path}",

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from luxel.render.ops.raster.blend_splats import Blended
 from luxel.render.ops.train.alpha_slope import alpha_slope
 from luxel.render.ops.train.depth_loss import DepthLoss, depth_loss
 from luxel.render.ops.train.gather_view import (
@@ -32,7 +33,7 @@ from luxel.render.pipeline import (
 )
 from luxel.render.primitives import PRIMITIVES
 from luxel.render.primitives.parameters import Viewing
-from luxel.render.primitives.spec import AuxiliaryState, Term
+from luxel.render.primitives.spec import AuxiliaryState, GeometryImages, Term
 from luxel.render.rasterize import DILATION, MAX_ALPHA, DensifyStatistics, rasterize
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import ImageStack, Target
@@ -113,6 +114,10 @@ def fused_step(
         moved_views = view_numbers(rows)
         pose = poses.rows(moved_views)
         world_to_cam = poses.apply(world_to_cam, pose)
+    shutter, shutters = context.models.shutter, None
+    if shutter is not None:
+        rolled_views = view_numbers(rows)
+        shutters = shutter.apply(rolled_views, shutter.rows(rolled_views))
     view = Viewing(
         world_to_cam=world_to_cam,
         intrinsics=target.camera.calibration,
@@ -124,8 +129,9 @@ def fused_step(
         sh_degree=schedule.sh_degree,
         dilation=DILATION,
         antialiased=config.antialiased,
-        with_depth=target.depth is not None,
-        with_normals=False,
+        with_depth=target.depth is not None or bool(schedule.geometry),
+        with_normals=bool(schedule.geometry),
+        shutters=shutters,
     )
     projected = project(scene, view)
     renew(context, scene)
@@ -134,15 +140,17 @@ def fused_step(
     else:
         visible_capacity, capacity = projected.tile_counts.numel(), views * context.capacity
     absolute = schedule.counts and config.strategy.absolute
-    settings = BlendSettings(scene.policy, width, height, MAX_ALPHA, absolute, config.deterministic)
+    moments = scene.depth_moments(view.with_depth, view.with_normals)
+    settings = BlendSettings(scene.policy, width, height, MAX_ALPHA, absolute, config.deterministic, moments)
     lists = bin_tiles(projected, settings, visible_capacity=visible_capacity, capacity=capacity)
     count_step_(lists.overflow, projected.totals, context.table, context.status, views)
     background = rows[:, BACKGROUND].contiguous()
-    if target.depth is not None:
-        background = torch.nn.functional.pad(background, (0, 1))
+    more = projected.values.shape[-1] - 3  # channels beside colours
+    if more:
+        background = torch.nn.functional.pad(background, (0, more))
     blended = blend(projected, lists, background, settings, keep=True)
     image, transmittance, g_transmittance = blended.image, blended.transmittance, None
-    if target.depth is not None:
+    if more:
         image = image[..., :3].contiguous()
     if context.models.exposure is None:
         target = context.models.counted(image, target, rows[-1])
@@ -153,11 +161,19 @@ def fused_step(
     if target.alpha is not None and config.loss.alpha_weight > 0:
         slope = alpha_slope(transmittance, target.alpha, target.weight, config.loss.alpha_weight)
         g_transmittance = slope if g_transmittance is None else g_transmittance + slope
-    depth = None
-    if target.depth is not None:
-        depth = of_depth(context, blended.image[..., 3], transmittance, target, rows[0])
-        g_image = torch.cat([g_image, depth.g_accumulated[..., None]], -1)
-        slope = depth.g_transmittance
+    depth, slopes = None, []
+    if more:
+        g_more = torch.zeros_like(blended.image[..., 3:])
+        if target.depth is not None:
+            depth = of_depth(context, blended.image[..., 3], transmittance, target, rows[0])
+            g_more[..., 0] = depth.g_accumulated
+            slopes.append(depth.g_transmittance)
+        if schedule.geometry:
+            g_geometry, slope = geometry_gradients(context, blended, target, view, schedule.geometry)
+            g_more += g_geometry
+            slopes.append(slope)
+        g_image = torch.cat([g_image, g_more], -1)
+    for slope in slopes:
         g_transmittance = slope if g_transmittance is None else g_transmittance + slope
     projection = spec.projection
     assert projection is not None, "primitives without a projection take the general path"
@@ -173,6 +189,8 @@ def fused_step(
     weights: dict[str, Any] = {}
     if poses is not None:
         weights["g_world_to_cam"] = torch.zeros_like(view.world_to_cam)
+    if shutters is not None:
+        weights |= {"shutters": shutters, "g_shutters": torch.zeros_like(shutters)}
     if spec.penalties is not None:
         weights |= spec.penalties(loss_context(config, schedule.counts, context.extent, context.coverage))
     if raw_moments:
@@ -203,6 +221,9 @@ def fused_step(
     if poses is not None:
         g_pose = poses.backward(weights["g_world_to_cam"], target.camera.world_to_cam, pose)
         poses.update_(moved_views, g_pose, rows[-1], context.status[1:2])
+    if shutter is not None:
+        g_shutter = shutter.backward(weights["g_shutters"])
+        shutter.update_(rolled_views, g_shutter, rows[-1], context.status[1:2])
     add_noise(context, params, rows[0])
     of_view = image[-1], transmittance[-1], target.view(-1)
     return StepOutput(loss, *of_view, None if depth is None else depth.loss)
@@ -239,6 +260,36 @@ def of_depth(
     assert target.depth is not None
     fits = context.config.depth_scale == "align"
     return depth_loss(accumulated, transmittance, target.depth, target.weight, row[DEPTH], fits=fits)
+
+
+def geometry_gradients(
+    context: StepContext, blended: Blended, target: Target, view: Viewing, names: tuple[str, ...]
+) -> tuple[Tensor, Tensor]:
+    """Gradients of the terms of the geometry by the channels after the colours [B, H, W, 5] and by the transmittance.
+
+    Args:
+        context: of the step.
+        blended: images of colours, depth, its square and normals.
+        target: of B views.
+        view: their cameras.
+        names: of the terms, see `PrimitiveSpec.geometry`.
+    """
+    with torch.enable_grad():
+        more = blended.image[..., 3:].detach().requires_grad_()
+        transmittance = blended.transmittance.detach().requires_grad_()
+        images = GeometryImages(
+            depth=more[..., 0],
+            square=more[..., 1],
+            normals=more[..., 2:],
+            transmittance=transmittance,
+            weight=target.weight,
+            world_to_cam=view.world_to_cam,
+            intrinsics=view.intrinsics,
+        )
+        terms = PRIMITIVES[context.config.primitive].geometry(images, context.config.loss, names)
+    values, seeds = [value for _, value in terms], [context.scalars[weight] for weight, _ in terms]
+    g_more, g_transmittance = torch.autograd.grad(values, [more, transmittance], seeds)
+    return g_more, g_transmittance
 
 
 def exposed(

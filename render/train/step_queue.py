@@ -181,6 +181,7 @@ class StepQueue:
             schedule.halvings,
             schedule.sh_degree,
             schedule.counts,
+            schedule.geometry,
         )
         images = (one.images.rgb.data_ptr() for one in stacks.values())
         key = (*images, schedule.moves_sh_rest, context.renews)

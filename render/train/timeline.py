@@ -29,6 +29,7 @@ class ScheduleValues:
         counts: whether statistics for density control are gathered.
         moves_sh_rest: whether the step moves the coefficients above degree 0.
         rates: learning rate by parameter; that of the means includes the scene's extent.
+        geometry: names of the terms of the geometry in the loss, see `PrimitiveSpec.geometry`.
     """
 
     halvings: int
@@ -36,6 +37,7 @@ class ScheduleValues:
     counts: bool
     moves_sh_rest: bool
     rates: dict[str, float]
+    geometry: tuple[str, ...] = ()
 
 
 class Timeline:
@@ -82,6 +84,7 @@ class Timeline:
             config.strategy.needs_statistics(clock, config.steps),
             step % config.sh_rest_every == 0,
             self.rates(now),
+            config.loss.geometry_at(now),
         )
 
     def rates(self, progress: float) -> dict[str, float]:

@@ -305,7 +305,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
         self.config, self.background = config, config.background
         self.content = image_content(self.train_views if config.strategy.follows_images else ())
         self.auxiliary = PRIMITIVES[config.primitive].auxiliary(config.loss)
-        self.models = ViewModels.of(config, self.train_views, self.extent, self.device)
+        self.models = ViewModels.of(config, self.train_views, self.extent, self.device, self.test_views)
         self.memory = MemoryBudget(config, self.train_views, self.device, self.say)
 
     def take(self, optimizer: Optimizer) -> None:

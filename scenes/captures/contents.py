@@ -35,6 +35,7 @@ class SourceImage:
         exposure: from its EXIF data.
         depth: the file of its depth map, where the capture names one.
         depth_scale: capture units of a value of it; None: 0.001 of integers, 1 of floats.
+        frame_interval: seconds between frames of the film that it is of; None: unknown.
     """
 
     name: str
@@ -48,6 +49,7 @@ class SourceImage:
     exposure: Exposure | None = None
     depth: Path | None = None
     depth_scale: float | None = None
+    frame_interval: float | None = None
 
 
 @dataclass

@@ -355,7 +355,7 @@ def view_of(source: SourceImage, reader: ImageReader, name: str, max_size: int |
     where = str(source.path)
     lens = target_lens(source.lens, max_size, where, keep=reader.lens_kept)
     camera = kept_camera(lens, source.world_to_cam, where, reader.circle)
-    return View(name, camera, reader, source.time, source.path)
+    return View(name, camera, reader, source.time, source.path, frame_interval=source.frame_interval)
 
 
 def _ordinal(number: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -82,11 +82,20 @@ def read_video(path: Path, options: ReadOptions) -> CaptureContents:
             on_progress=options.on_progress,
         )
         format_name = "video (structure from motion)"
+    interval = frame_interval(kept["times"])
     for source in contents.images:
         source.time = float(kept["times"][source.path.name])
+        source.frame_interval = interval
     contents.format, contents.name = format_name, video.stem
     contents.warnings[:0] = kept["warnings"]
     return contents
+
+
+def frame_interval(times: Mapping[str, float]) -> float | None:
+    """Mean seconds between frames of a video, from the times of some, which are named by their numbers; None of one."""
+    numbers = sorted((int(Path(name).stem.rpartition("-")[2]), time) for name, time in times.items())
+    (first, start), (last, end) = numbers[0], numbers[-1]
+    return (end - start) / (last - first) if last > first and end > start else None
 
 
 def _key(video: Path, frames: int | None) -> str:

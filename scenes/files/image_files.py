@@ -1,13 +1,18 @@
-"""Reading of single images."""
+"""Reading and writing of single images."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageOps
 
+from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.image_decoding import opened_image, set_max_megapixels
+from luxel.scenes.files.large.tiff_blocks import write_tiff
+
+SIDES = {".png": 1 << 20, ".jpg": 65500, ".jpeg": 65500, ".webp": 16383, ".tif": 1 << 20, ".tiff": 1 << 20}
 
 
 def read_image(
@@ -31,12 +36,60 @@ def read_image(
     set_max_megapixels(max_megapixels)
     with opened_image(path, max_size) as file:
         image = ImageOps.exif_transpose(file)
-        if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
-            image = image.convert("RGBA")
-            image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
-        elif image.mode.startswith("I;16") or image.mode == "I":
-            image = Image.fromarray((np.asarray(image).astype(np.float64) / 257).round().astype(np.uint8))
-        image = image.convert("RGB")
+        image = _opaque(image)
         if max_size is not None and max(image.size) > max_size:
             image.thumbnail((max_size, max_size), Image.Resampling.BOX)
         return np.array(image)
+
+
+def as_rgb(image: Image.Image) -> np.ndarray:
+    """The pixels of an image in sRGB, composited on white, uint8 [H, W, 3]."""
+    return np.array(_opaque(image))
+
+
+def _opaque(image: Image.Image) -> Image.Image:
+    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+    elif image.mode.startswith("I;16") or image.mode == "I":
+        image = Image.fromarray((np.asarray(image).astype(np.float64) / 257).round().astype(np.uint8))
+    return image.convert("RGB")
+
+
+def write_image(path: Path, width: int, height: int, bands: Iterable[np.ndarray]) -> None:
+    """Writes an image from its rows; as .tif uncompressed, without holding the whole of it in memory.
+
+    Args:
+        path: ends in one of the suffixes of `SIDES`.
+        width, height: pixels.
+        bands: rows from the top, uint8 [R, width, 3] each.
+
+    Raises:
+        CaptureError: another suffix, more pixels along a side than the format has, or the file cannot be written.
+    """
+    most = SIDES.get(path.suffix.lower())
+    if most is None:
+        raise CaptureError(
+            f"{path}: the field of an image is rendered to an image file.",
+            "Give a name like image.png or image.tif.",
+        )
+    if max(width, height) > most:
+        raise CaptureError(
+            f"{path}: {path.suffix} files have at most {most} pixels along a side, not {width}x{height}.",
+            "Write .tif, or a smaller image.",
+        )
+    try:
+        if path.suffix.lower() in (".tif", ".tiff"):
+            write_tiff(path, width, height, bands)
+            return
+        whole = np.empty((height, width, 3), np.uint8)
+        top = 0
+        for band in bands:
+            whole[top : top + len(band)] = band
+            top += len(band)
+        Image.fromarray(whole).save(path)
+    except OSError as error:
+        raise CaptureError(
+            f"{path}: cannot be written ({error.strerror or str(error)[:120]}).",
+            "Free some space, or write elsewhere with --out.",
+        ) from error

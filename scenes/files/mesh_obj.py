@@ -1,4 +1,4 @@
-"""OBJ meshes: vertices with colours, and faces of all groups."""
+"""OBJ meshes: vertices with colours, and faces of all groups; written with a texture too."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.mesh import Mesh, MeshFormat, Polygons
+from luxel.scenes.files.mesh import Mesh, MeshFormat, Polygons, png_of
 
 LINES_PER_CHUNK = 1 << 16
+MATERIAL = "surface"  # its name
 
 
 def obj_polygons(path: Path, data: bytes) -> Polygons:
@@ -63,12 +64,30 @@ def obj_polygons(path: Path, data: bytes) -> Polygons:
         ) from None
 
 
-def obj_chunks(mesh: Mesh) -> Iterator[bytes]:
-    """The text of a file: ``v x y z r g b`` with colours in [0, 1], then ``f a b c`` with indices from 1."""
-    yield b"# x y z r g b, colours in [0, 1]\n"
-    table = np.concatenate([mesh.xyz.astype(np.float64), mesh.rgb / 255], axis=1)
-    yield from _lines("v %.9g %.9g %.9g %.4g %.4g %.4g\n", table)
-    yield from _lines("f %d %d %d\n", mesh.faces + 1)
+def obj_chunks(mesh: Mesh, path: Path) -> Iterator[bytes]:
+    """The text of a file: ``v x y z r g b`` with colours in [0, 1], then ``f a b c`` with indices from 1.
+
+    With a texture ``v x y z`` and ``vt u v`` from the bottom left corner, ``f a/a b/b c/c``, and the name of the file
+    of the material.
+    """
+    xyz = mesh.xyz.astype(np.float64)
+    if mesh.texture is None:
+        yield b"# x y z r g b, colours in [0, 1]\n"
+        yield from _lines("v %.9g %.9g %.9g %.4g %.4g %.4g\n", np.concatenate([xyz, mesh.rgb / 255], axis=1))
+        yield from _lines("f %d %d %d\n", mesh.faces + 1)
+        return
+    yield f"mtllib {path.with_suffix('.mtl').name}\nusemtl {MATERIAL}\n".encode()
+    yield from _lines("v %.9g %.9g %.9g\n", xyz)
+    yield from _lines("vt %.9g %.9g\n", mesh.texture.uv.astype(np.float64) * [1, -1] + [0, 1])
+    yield from _lines("f %d/%d %d/%d %d/%d\n", np.repeat(mesh.faces + 1, 2, axis=1))
+
+
+def obj_beside(mesh: Mesh, path: Path) -> dict[Path, bytes]:
+    """The material and the image of a textured mesh; the colours contain the light, so that none is added."""
+    assert mesh.texture is not None
+    image = path.with_suffix(".png")
+    material = f"newmtl {MATERIAL}\nKa 0 0 0\nKd 1 1 1\nKs 0 0 0\nillum 0\nmap_Kd {image.name}\n"
+    return {path.with_suffix(".mtl"): material.encode(), image: png_of(mesh.texture.image)}
 
 
 def _lines(form: str, table: np.ndarray) -> Iterator[bytes]:
@@ -77,4 +96,4 @@ def _lines(form: str, table: np.ndarray) -> Iterator[bytes]:
         yield (form * len(part) % tuple(part.ravel().tolist())).encode()
 
 
-OBJ = MeshFormat(".obj", obj_polygons, obj_chunks)
+OBJ = MeshFormat(".obj", obj_polygons, obj_chunks, obj_beside, textured=True)

@@ -234,7 +234,7 @@ class _Unequal(Exception):
     """Polygons differ in their number of corners."""
 
 
-def ply_chunks(mesh: Mesh) -> Iterator[bytes]:
+def ply_chunks(mesh: Mesh, path: Path) -> Iterator[bytes]:
     """The bytes of a binary little-endian file: x y z float, red green blue uchar, faces as lists of int indices."""
     header = [
         "ply",

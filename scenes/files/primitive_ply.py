@@ -142,7 +142,8 @@ def read_ply_facts(path: str | Path) -> SceneFacts:
 
 
 def recognise(path: Path) -> PrimitiveSpec:
-    """The primitive of a PLY file, by its properties; the one without marks if there are none."""
+    """The primitive of a PLY file, by its properties: the one of a mark, else the first one without marks whose
+    properties are all there, else Gaussians."""
     check_file(path)  # a pipe would wait
     try:
         with path.open("rb") as file:
@@ -150,7 +151,13 @@ def recognise(path: Path) -> PrimitiveSpec:
     except (OSError, ValueError):  # the reader raises the error
         names = set()
     marked = (spec for spec in PRIMITIVES.values() if spec.marks & names)
-    return next(marked, PRIMITIVES[Gaussians.primitive])
+    fitting = (spec for spec in PRIMITIVES.values() if not spec.marks and names.issuperset(_needed(spec)))
+    return next(marked, next(fitting, PRIMITIVES[Gaussians.primitive]))
+
+
+def _needed(spec: PrimitiveSpec) -> list[str]:
+    """The properties that every file of a primitive has."""
+    return [name for part in spec.columns if part.parameter and not part.repeats for name in part.names]
 
 
 def load_gaussians(path: str | Path) -> Gaussians:

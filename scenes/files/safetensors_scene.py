@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from luxel.render.primitives import PRIMITIVES, Parameters
+from luxel.render.primitives import PRIMITIVES, Parameters, PrimitiveSpec
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import EXPORT_AGAIN, write_atomically
 from luxel.scenes.files.reading import check_file, read_bytes, reading
@@ -92,7 +92,8 @@ def _parameters(path: Path, tensors: dict[str, Tensor]) -> Parameters:
     """The primitives of the tensors of a file."""
     known = [spec.parameters for spec in PRIMITIVES.values()]
     tensors = {name: tensor for name, tensor in tensors.items() if name != LABEL}
-    parameters = next((cls for cls in known if set(cls.names) == set(tensors)), None)
+    named = [spec for spec in PRIMITIVES.values() if set(spec.parameters.names) == set(tensors)]
+    parameters = next((spec.parameters for spec in [s for s in named if _fits(s, tensors)] or named), None)
     if parameters is None:
         expected = "; ".join(f"{cls.noun} have {', '.join(cls.names)}" for cls in known)
         raise CaptureError(
@@ -109,6 +110,12 @@ def _parameters(path: Path, tensors: dict[str, Tensor]) -> Parameters:
             EXPORT_AGAIN,
         )
     return parameters(**tensors)
+
+
+def _fits(spec: PrimitiveSpec, tensors: dict[str, Tensor]) -> bool:
+    """Whether rows of the tensors have as many numbers as those of the primitive, where they are fixed."""
+    widths = {part.parameter: len(part.names) for part in spec.columns if part.parameter and not part.repeats}
+    return all(tensors[name].shape[1:].numel() == width for name, width in widths.items())
 
 
 SAFETENSORS = SceneFormat(

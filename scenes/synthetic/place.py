@@ -125,13 +125,20 @@ def write_place(
     for_each(save, views)
     xyz += noise * RADIUS * np.random.default_rng([seed, 14]).standard_normal(xyz.shape)
     save_points(folder / "points3D.ply", Points((xyz * unit).astype(np.float32), rgb))
-    frames = [_frame(name, camera, unit) for name, camera in zip(names, cameras, strict=True)]
+    frames = [frame_entry(name, camera, unit) for name, camera in zip(names, cameras, strict=True)]
     document = {"camera_model": "PINHOLE", "ply_file_path": "points3D.ply", "frames": frames}
     (folder / "transforms.json").write_text(json.dumps(document, indent=1))
     return folder
 
 
-def _frame(name: str, camera: Camera, unit: float) -> dict[str, object]:
+def frame_entry(name: str, camera: Camera, unit: float = 1.0) -> dict[str, object]:
+    """What transforms.json says of an image.
+
+    Args:
+        name: path of the image.
+        camera: that took it, without a lens.
+        unit: by which the pose is scaled.
+    """
     fx, fy, cx, cy = camera.intrinsics.tolist()
     pose = camera.cam_to_world.double().numpy() @ OPENGL_TO_OPENCV
     pose[:3, 3] *= unit

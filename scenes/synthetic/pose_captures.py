@@ -18,7 +18,7 @@ import torch
 from PIL import Image
 
 from luxel.render.camera import Camera
-from luxel.scenes.captures.geometry import OPENGL_TO_OPENCV
+from luxel.scenes.synthetic.place import frame_entry
 from luxel.scenes.synthetic.ray_caster import StaticScene, StaticSolid, Triple
 from luxel.scenes.synthetic.ray_shapes import BOX, CYLINDER, ELLIPSOID, TORUS
 from luxel.scenes.synthetic.ray_textures import BRICKS, MARBLE, PLAIN, PLANKS, PRINT, STONES, TILES, Surface
@@ -86,17 +86,10 @@ def write_pose_capture(
         image = as_bytes(scene.render(view.seen_from, samples=SAMPLES).rgb.numpy())
         name = f"images/{index:04d}.jpg"
         Image.fromarray(image).save(folder / name, quality=QUALITY, subsampling=0)
-        frames.append(_frame(name, view.camera))
+        frames.append(frame_entry(name, view.camera))
     document = {"camera_model": "PINHOLE", "frames": frames}
     (folder / "transforms.json").write_text(json.dumps(document, indent=1))
     return folder
-
-
-def _frame(name: str, camera: Camera) -> dict[str, object]:
-    fx, fy, cx, cy = camera.intrinsics.tolist()
-    pose = camera.cam_to_world.double().numpy() @ OPENGL_TO_OPENCV
-    lens = {"w": camera.width, "h": camera.height, "fl_x": fx, "fl_y": fy, "cx": cx, "cy": cy}
-    return {"file_path": name, **lens, "transform_matrix": pose.tolist()}
 
 
 def ring(views: int, width: int, height: int, seed: int) -> list[PoseView]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import io
 import struct
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -27,9 +28,13 @@ from luxel.scenes.captures.formats import CAPTURE_FORMATS
 from luxel.scenes.captures.images import check_decodes, decode, read_header
 from luxel.scenes.captures.masks import read_mask
 from luxel.scenes.files.formats import SCENE_FORMATS
+from luxel.scenes.files.gltf.mesh_glb import mesh_glb_chunks
 from luxel.scenes.files.heif import SUFFIXES as HEIF_SUFFIXES
 from luxel.scenes.files.image_files import read_image
-from luxel.scenes.files.mesh import Mesh
+from luxel.scenes.files.large.radiance_hdr import read_hdr
+from luxel.scenes.files.large.tiff_blocks import write_tiff
+from luxel.scenes.files.large.tiled_images import CACHE, open_tiled
+from luxel.scenes.files.mesh import Mesh, Texture
 from luxel.scenes.files.mesh_files import MESH_FORMATS
 from luxel.scenes.files.scene_files import load_facts
 from luxel.scenes.files.scene_format import SceneFacts
@@ -56,6 +61,7 @@ def samples() -> list[Sample]:
         *_meshes(),
         *_volumes(),
         *_images(),
+        *_images_by_parts(),
         *_points_and_paths(),
         *_field(),
         *capture_samples(),
@@ -124,8 +130,11 @@ def _meshes() -> list[Sample]:
     out = []
     for known in MESH_FORMATS:
         if known.read and known.chunks:
-            data = b"".join(known.chunks(mesh))
+            data = b"".join(known.chunks(mesh, Path(f"mesh{known.suffix}")))
             out.append(Sample(f"mesh {known.suffix}: written", known.suffix, data, read_mesh))
+    uv, image = xyz[:, :2].copy(), np.full((4, 4, 3), 90, np.uint8)
+    textured = b"".join(map(bytes, mesh_glb_chunks(replace(mesh, texture=Texture(uv, image)), Path("a.glb"))))
+    out.append(Sample("mesh .glb: textured", ".glb", textured, read_mesh))
     head = "ply\nformat {} 1.0\nelement vertex 4\nproperty float x\nproperty float y\nproperty float z\n"
     head += "element face 2\nproperty list uchar int vertex_indices\nend_header\n"
     body = "0 0 0\n1 0 0\n0 1 0\n0 0 1\n3 0 1 2\n4 0 1 2 3\n"
@@ -197,6 +206,35 @@ def _images() -> list[Sample]:
     mask = io.BytesIO()
     Image.fromarray(ramp[..., 0]).save(mask, "PNG")
     return [*out, Sample("mask .png: grey", ".png", mask.getvalue(), _read_mask)]
+
+
+def _images_by_parts() -> list[Sample]:
+    """Images that are read by parts, and one of linear colours."""
+    ramp = np.arange(12 * 16 * 3, dtype=np.uint8).reshape(12, 16, 3)
+    array, png = io.BytesIO(), io.BytesIO()
+    np.save(array, ramp)
+    Image.fromarray(ramp).save(png, "PNG")
+    tiff = written("a.tif", lambda p: write_tiff(p, 16, 12, [ramp]))
+    row = bytes([2, 2, 0, 16, *([128 + 16, 90] * 2), 16, *range(16), 128 + 16, 129])
+    hdr = b"#?RADIANCE\nFORMAT=32-bit_rle_rgbe\n\n-Y 3 +X 16\n" + row * 3
+    return [
+        Sample("tiled image .npy", ".npy", array.getvalue(), _read_parts),
+        Sample("tiled image .png", ".png", png.getvalue(), _read_parts),
+        Sample("tiled image .tif", ".tif", tiff, _read_parts),
+        Sample("hdr image .hdr", ".hdr", hdr, read_hdr),
+    ]
+
+
+def _read_parts(path: Path) -> object:
+    """The corners of an image that is read by parts."""
+    copy = path.parent / CACHE
+    try:
+        image = open_tiled(path, path.parent)
+        height, width = min(image.height, 8), min(image.width, 8)
+        image.read(0, 0, height, width)
+        return image.read(image.height - height, image.width - width, height, width)
+    finally:
+        copy.unlink(missing_ok=True)
 
 
 def read_any_image(path: Path) -> object:

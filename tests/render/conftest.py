@@ -48,6 +48,8 @@ def assert_agrees(
 
     def leaves(dtype: torch.dtype, device: torch.device) -> dict[str, torch.Tensor]:
         actual = {**gaussians.tensors(), "world_to_cam": camera.world_to_cam}
+        if camera.shutter is not None:
+            actual["shutter"] = camera.shutter
         if background is not None:
             actual["background"] = background
         if features is not None:
@@ -58,7 +60,9 @@ def assert_agrees(
         return function(
             Gaussians(**{name: given[name] for name in Gaussians.names}),
             replace(
-                camera.to(given["means"].dtype).to(given["means"].device), world_to_cam=given["world_to_cam"]
+                camera.to(given["means"].dtype).to(given["means"].device),
+                world_to_cam=given["world_to_cam"],
+                shutter=given.get("shutter"),
             ),
             background=given.get("background"),
             features=given.get("features"),

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from convex_scenes import random_convexes
 from gaussians4d_scenes import random_gaussians4d
+from surfel_stages import random_surfels
 from torch import Tensor
 
 from luxel.render.camera import Camera
@@ -24,6 +25,7 @@ PENALTIES = {
     "gaussians": {"opacity_penalty": 0.125, "scale_penalty": 0.25},
     "gaussians4d": {},
     "convexes": {"mask_penalty": 0.25},
+    "surfels": {"opacity_penalty": 0.125, "scale_penalty": 0.25},
 }
 SWITCHES = ("visible_only", "active_sh_only", "keep_sh_rest", "largest_of_views")
 
@@ -91,6 +93,9 @@ def scene(
     elif primitive == "gaussians4d":
         made = random_gaussians4d(count, 40, sh_degree=degree, **precision)
         made.means *= 1.5
+    elif primitive == "surfels":
+        made = random_surfels(count, 40, sh_degree=degree).to(precision["dtype"]).to(precision["device"])
+        made.means *= 2
     else:
         made = random_convexes(count, 40, sh_degree=degree).to(precision["dtype"]).to(precision["device"])
         made.points += made.points.mean(1, keepdim=True)

@@ -73,6 +73,7 @@ def project4d(
         with_depth=depth,
         with_normals=normals,
         statistics=statistics,
+        shutters=batch.shutter,
     )
 
 
@@ -140,13 +141,15 @@ def assert_agrees4d(
     margin, forward, backward = (2e-4, 1e-5, 1e-4) if single else (1e-9, 1e-12, 1e-10)
     options = {**EXACT, **options}
     given = {**gaussians.tensors(), "world_to_cam": camera.world_to_cam, "time": torch.tensor(time, dtype=D)}
+    if camera.shutter is not None:
+        given["shutter"] = camera.shutter
 
     def leaves(dtype: torch.dtype, device: torch.device) -> dict[str, Tensor]:
         return {k: t.detach().to(device, dtype, copy=True).requires_grad_() for k, t in given.items()}
 
     def view(leaf: dict[str, Tensor]) -> Camera:
         like = leaf["world_to_cam"]
-        return replace(camera.to(like.dtype).to(like.device), world_to_cam=like)
+        return replace(camera.to(like.dtype).to(like.device), world_to_cam=like, shutter=leaf.get("shutter"))
 
     ours, theirs = leaves(gaussians.means.dtype, gaussians.device), leaves(D, torch.device("cpu"))
     native = draw4d(Gaussians4d(*(ours[n] for n in Gaussians4d.names)), view(ours), ours["time"], **options)

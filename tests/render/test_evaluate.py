@@ -146,6 +146,26 @@ def test_exposures_and_poses_can_be_left_out(scene: Gaussians, toy_camera: Calla
     assert mean["psnr_aligned"] == pytest.approx(sum(s.psnr_aligned for s in scores) / 2)
 
 
+def test_a_view_with_depth_is_rendered_once(scene: Gaussians, toy_camera: Callable[..., Camera]) -> None:
+    camera, rendered = toy_camera(48, 40), []
+
+    def counting(*inputs: Any, **options: Any) -> Any:
+        rendered.append(options.get("depth", False))
+        return rasterize(*inputs, **options)
+
+    with torch.no_grad():
+        depth = rasterize(scene, camera, depth=True).depth
+    assert depth is not None
+    plain = view("plain", camera, rgb=render(scene, camera, WHITE))
+    views = [replace(plain, depth=lambda: 1.25 * depth.numpy()), plain]
+    options: dict[str, Any] = {"background": WHITE, "lpips": False}
+    known, unknown = evaluate(scene, views, depth="metric", render=counting, **options).scores
+    assert rendered == [True, False]
+    assert known.depth_relative == pytest.approx(0.2, abs=1e-5) and math.isnan(unknown.depth_relative)
+    colours = evaluate(scene, views, **options).scores[0]
+    assert (known.psnr, known.ssim) == pytest.approx((colours.psnr, colours.ssim), rel=1e-4)
+
+
 def test_table_and_json() -> None:
     result = Evaluation(
         [

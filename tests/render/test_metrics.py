@@ -48,6 +48,16 @@ def test_an_affine_change_of_colours_is_fitted_away(device: torch.device) -> Non
     assert psnr(affine_fit(grey, 0.6 * grey), 0.6 * grey) > 60, "colours that are not independent"
 
 
+def test_the_fit_leaves_the_background_behind_a_cut_out_image(device: torch.device) -> None:
+    scene, through = noise(30, 20, 3).to(device), noise(30, 20, 3).to(device)[..., 0]
+    background = torch.tensor([1.0, 0.9, 0.8], device=device)
+    behind = through[..., None] * background
+    a = (1 - through[..., None]) * scene + behind
+    b = (1 - through[..., None]) * (0.5 * scene + 0.1) + behind
+    assert psnr(affine_fit(a, b, None, (through, background)), b) > 100
+    assert psnr(affine_fit(a, b), b) < 40, "no transform of all pixels does the same"
+
+
 @pytest.mark.parametrize("padding", ["zero", "valid"])
 def test_ssim_equals_the_map_of_plain_torch(device: torch.device, padding: str) -> None:
     a, b = noise(40, 31, 3), 0.6 * noise(40, 31, 3) + 0.4 * noise(40, 31, 3, seed=1)

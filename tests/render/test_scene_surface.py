@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import math
+import sys
+from dataclasses import replace
+from importlib.util import find_spec
 
 import pytest
 import torch
 
+from luxel.render import scene_surface as surface_module
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
+from luxel.render.lens import fisheye_lens
 from luxel.render.mesh.depth_fusion import DepthFusion, FusedSurface
 from luxel.render.mesh.triangles import TriangleMesh, components
 from luxel.render.primitives.gaussians import Gaussians
-from luxel.render.scene_surface import scene_surface, without_small_parts
+from luxel.render.scene_surface import (
+    Finish,
+    SceneViews,
+    finished_surface,
+    scene_surface,
+    without_small_parts,
+)
 
 
 def shell(count: int, radius: float) -> Gaussians:
@@ -96,3 +107,104 @@ def test_what_cannot_be_a_mesh_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("luxel.render.scene_surface.free_memory", lambda device: 1000)
     with pytest.raises(LuxelError, match="more than there is memory"):
         scene_surface(scene, ring(4, 32), 32)
+
+
+def test_renders_are_kept_where_memory_allows_with_equal_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene, cameras = shell(400, 2.0), ring(6, 48)
+    rendered: list[int] = []
+    plain = surface_module.rasterize
+
+    def counted(*arguments, **options):
+        rendered.append(1)
+        return plain(*arguments, **options)
+
+    monkeypatch.setattr(surface_module, "rasterize", counted)
+    surfaces, renders = [], []
+    for share in (surface_module.KEPT, 0.0):
+        monkeypatch.setattr(surface_module, "KEPT", share)
+        rendered.clear()
+        surfaces.append(scene_surface(scene, cameras, 32))
+        renders.append(len(rendered))
+    assert renders == [len(cameras), 3 * len(cameras)]
+    (kept, colours), (again, again_colours) = surfaces
+    assert torch.equal(kept.vertices, again.vertices) and torch.equal(kept.faces, again.faces)
+    assert torch.equal(colours, again_colours)
+
+
+def test_kept_renders_are_forgotten_before_the_grid_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene, cameras = shell(400, 2.0), ring(6, 48)
+    asked: list[bool] = []
+    forgotten: list[bool] = []
+    forget = SceneViews.forget
+
+    def noted(self: SceneViews) -> None:
+        forgotten.append(True)
+        forget(self)
+
+    monkeypatch.setattr(SceneViews, "forget", noted)
+
+    def free(device: torch.device) -> int:
+        asked.append(True)
+        return 1 if len(asked) == 2 else 1 << 40  # first the renders, then the grid
+
+    monkeypatch.setattr(surface_module, "free_memory", free)
+    assert len(scene_surface(scene, cameras, 32).mesh.faces) and forgotten == [True] and len(asked) == 3
+
+
+def test_a_lens_is_left_out_of_the_cameras() -> None:
+    scene, cameras = shell(400, 2.0), ring(6, 48)
+    bent = [replace(camera, lens=fisheye_lens([0.1])) for camera in cameras]
+    plain, other = scene_surface(scene, cameras, 24), scene_surface(scene, bent, 24)
+    assert torch.equal(plain.mesh.vertices, other.mesh.vertices)
+
+
+@pytest.mark.skipif(
+    find_spec("xatlas") is None or find_spec("fast_simplification") is None,
+    reason="luxel[mesh] is not installed: textures of scenes were not tested",
+)
+def test_a_finish_closes_holes_decimates_and_textures() -> None:
+    scene, cameras = shell(1500, 2.0), ring(24, 96)
+    bald = scene.means[:, 2] < 1.9  # a hole at the top
+    scene = scene.select(bald)
+    above = [camera for camera in cameras if camera.position[2] > -2]
+    said: list[str] = []
+    stages: list[str] = []
+    made = finished_surface(
+        scene,
+        above,
+        40,
+        Finish(fill_holes=1.0, triangles=500, texture=128),
+        say=said.append,
+        on_progress=lambda stage, share: stages.append(stage),
+    )
+    assert any("closed" in line for line in said) and any("texels are used" in line for line in said)
+    assert {"closing holes", "decimating", "unwrapping", "baking the texture"} <= set(stages)
+    assert 300 < len(made.mesh.faces) <= 500
+    assert made.uv is not None and made.image is not None and len(made.uv) == len(made.colours)
+    assert made.image.shape == (128, 128, 3)
+    assert (made.image.mean((0, 1)) - torch.tensor([0.9, 0.2, 0.1])).abs().max() < 0.1
+    untouched = finished_surface(scene, above, 40)
+    assert untouched.uv is None and untouched.image is None and len(untouched.mesh.faces) > 1000
+
+
+@pytest.mark.parametrize("module", ["fast_simplification", "xatlas"])
+def test_a_missing_package_is_said_before_the_work(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.setattr(surface_module, "rasterize", lambda *_, **__: pytest.fail("something was rendered"))
+    finish = Finish(triangles=10) if module == "fast_simplification" else Finish(texture=64)
+    with pytest.raises(LuxelError, match=r"which is not installed\. Install it with: pip install"):
+        finished_surface(shell(20, 2.0), ring(2, 16), 16, finish)
+
+
+def test_a_texture_larger_than_the_memory_is_refused_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "xatlas", sys)
+    monkeypatch.setattr(surface_module, "free_memory", lambda device: 1 << 30)
+    with pytest.raises(LuxelError, match=r"16384 x 16384 pixels needs 24\.0 GiB.*Give fewer pixels"):
+        finished_surface(shell(20, 2.0), ring(2, 16), 16, Finish(texture=16384))
+
+
+def test_a_scene_that_is_nearly_transparent_has_no_surface() -> None:
+    faint = shell(200, 2.0)
+    faint.opacity_logits = torch.full_like(faint.opacity_logits, -6.0)
+    with pytest.raises(LuxelError, match="see no surface"):
+        scene_surface(faint, ring(4, 32), 16)

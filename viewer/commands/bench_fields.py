@@ -14,7 +14,7 @@ import tyro
 
 from luxel.render.bounds import Bounds, Folder, Options, Positive, Repeats
 from luxel.render.fields.applications import FieldName, application_type
-from luxel.render.fields.config import EncodingName
+from luxel.render.fields.config import GridName
 from luxel.viewer.bench import report
 from luxel.viewer.bench.fields import measure as fields
 from luxel.viewer.bench.fields import report as fields_report
@@ -42,7 +42,7 @@ class Fields(Options):
 
     only: Annotated[tuple[FieldName, ...], optional("{image,sdf,volume,radiance}...")] = ()
     """Fields to measure; default: all four."""
-    encodings: Annotated[tuple[EncodingName, ...], optional("{hash,dense,lowres}...")] = ()
+    encodings: Annotated[tuple[GridName, ...], optional("{hash,dense,lowres}...")] = ()
     """Encodings of positions; default: all three."""
     sizes: Annotated[tuple[str, ...], optional("SIZE...")] = ()
     """Image sizes as WIDTHxHEIGHT; default: 1920x1080 and 3840x2160, or small ones without a GPU."""
@@ -72,7 +72,7 @@ class Fields(Options):
         usual = GPU_SIZES if device.type == "cuda" else CPU_SIZES
         sizes = [scenes.parse_size(text) for text in self.sizes or usual]
         kinds: tuple[FieldName, ...] = self.only or typing.get_args(FieldName)
-        encodings: tuple[EncodingName, ...] = self.encodings or typing.get_args(EncodingName)
+        encodings: tuple[GridName, ...] = self.encodings or typing.get_args(GridName)
         small = device.type != "cuda"
         # Opened first: an error ends the command before anything is measured.
         given = None

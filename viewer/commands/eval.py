@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import torch
 import tyro
 
-from luxel.render.backends import Backend, rasterizer
+from luxel.render.backends import Backend
 from luxel.render.bounds import Every, Folder, Megapixels, Options, Pixels
 from luxel.render.errors import LuxelError
 from luxel.render.fields.peer import evaluate_by_luxel
@@ -19,7 +19,7 @@ from luxel.render.runs.run_config import has_config
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.resume import read_config
 from luxel.render.train.start import scene_extent
-from luxel.viewer.commands.options import DeviceName, optional, pick_device, require_drawable
+from luxel.viewer.commands.options import DeviceName, optional, pick_device
 from luxel.viewer.doctor import facts as machine_facts
 from luxel.viewer.field_data import FieldOrigin
 from luxel.viewer.known_facts import known_facts
@@ -30,11 +30,14 @@ from luxel.viewer.runs import (
     check_axes,
     is_field_run,
     is_run,
+    keeps_lenses,
     load_any_scene,
     load_run_field,
+    shutters_of_run,
 )
 from luxel.viewer.scoring import background_of, psnr_in_words, score
 from luxel.viewer.segmenting import segmentation_scores
+from luxel.viewer.web.drawable import render_function
 
 
 @dataclass
@@ -105,8 +108,8 @@ class Eval(Options):
         scene = scene.to(device)
         facts = known_facts(self.scene, scene, axes=self.scene_axes)
         config = read_config(self.scene)[0] if has_config(self.scene) else TrainConfig()
-        render = rasterizer(self.backend or config.backend, device)
-        require_drawable(self.backend or config.backend, scene)
+        backend = self.backend or config.backend
+        render = render_function(scene, backend, lenses=keeps_lenses(self.scene))
         origin = self._origin()
         with opening("opening the capture") as on_progress:
             capture = origin.open(on_progress)
@@ -120,6 +123,8 @@ class Eval(Options):
                 f"{origin.path}: no views are held out ({capture.holdout}).",
                 "Evaluate on --split train, or hold out every Nth view with --holdout-every N.",
             )
+        if config.rolling_shutter and not self.capture:
+            views = shutters_of_run(self.scene, config, capture.train, capture.test, device).seen(views)
         background = config.background if self.background == "auto" else self.background
         antialiased = bool(facts.antialiased) if self.antialiased is None else self.antialiased
         objects = segmentation_scores(self.scene, scene, views, antialiased=antialiased and scene.antialiases)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -22,12 +22,12 @@ from luxel.scenes.captures.colmap_writing import save_colmap
 from luxel.scenes.captures.open_capture import read_contents
 from luxel.scenes.files.axes import known_axes
 from luxel.scenes.files.formats import find_format, formats_for, writable_suffixes
-from luxel.scenes.files.mesh_files import writable_mesh_suffixes
+from luxel.scenes.files.mesh_files import files_of, textured_suffixes, writable_mesh_suffixes
 from luxel.scenes.files.scene_files import lost_by
 from luxel.scenes.files.scene_format import SceneFacts
 from luxel.viewer.commands.options import DeviceName, optional, pick_device
 from luxel.viewer.known_facts import known_facts
-from luxel.viewer.mesh_export import write_field, write_hulls, write_surface
+from luxel.viewer.mesh_export import MeshFinish, write_field, write_hulls, write_surface
 from luxel.viewer.origin import load_origin
 from luxel.viewer.page_start import page_start
 from luxel.viewer.progress import opening
@@ -55,6 +55,7 @@ class Export(Options):
         luxel export runs/first --out page.html
         luxel export runs/first --out small.safetensors --half
         luxel export runs/first --out surface.ply --mesh
+        luxel export runs/first --out model.glb --mesh --texture 2048
         luxel export runs/convexes --out hulls.obj --mesh
         luxel export runs/knot --out knot.ply --mesh --resolution 512
         luxel export runs/moving --out frames/ --frames 30 --times 0 0.5
@@ -83,8 +84,8 @@ class Export(Options):
     """Write the cameras and points of the run's capture as a COLMAP model (cameras.bin, images.bin, points3D.bin), with
     the lenses of the original images."""
     mesh: bool = False
-    """Write a triangle mesh with vertex colours (.ply or .obj): the surface of a run's scene, hulls of convexes, or the
-    surface of a neural field."""
+    """Write a triangle mesh with vertex colours or a texture (.ply, .obj or .glb): the surface of a run's scene, hulls
+    of convexes, or the surface of a neural field."""
     resolution: Annotated[Annotated[int, Bounds(8, 1024)] | None, optional("N")] = None
     """With --mesh: cells along the longest side of a neural field's box, or of what the cameras of a run see; default:
     256, or 512 for what cameras see on a GPU."""
@@ -97,6 +98,7 @@ class Export(Options):
     CPU."""
     min_opacity: Annotated[ShareBelow1 | None, optional("OPACITY")] = None
     """With --mesh of convexes: leave out those of lower opacity; default: 0.1."""
+    finish: Annotated[MeshFinish, tyro.conf.arg(name="")] = field(default_factory=MeshFinish)
     frames: Annotated[Annotated[int, Bounds(1, 99999)] | None, optional("N")] = None
     """Dynamic scenes: write N times as frame-00000.ply, ... into the folder --out."""
     times: Annotated[tuple[Time, Time] | None, optional("START END")] = None
@@ -193,16 +195,21 @@ class Export(Options):
         if not self.mesh or self.min_opacity is not None:
             raise LuxelError(
                 f"{self.scene}: a neural field can only be exported as a mesh of its surface.",
-                "Give --mesh and an --out that ends in .ply or .obj, and no options of primitives.",
+                "Give --mesh and an --out that ends in .ply, .obj or .glb, and no options of primitives.",
             )
+        self._check_finish("a neural field", ("--fill-holes", "--texture"))
         self._check_place()
-        written = write_field(self.out, field.to(pick_device(self.device)), self.resolution, self.level)
+        written = write_field(
+            self.out, field.to(pick_device(self.device)), self.resolution, self.level, self.finish
+        )
         print(f"{written}: {self.out} ({_size(self.out)})")
         return 0
 
     def _write_mesh(self, scene: Parameters) -> int:
         if PRIMITIVES[scene.primitive].to_mesh is None:
-            written = write_surface(self.scene, self.out, scene, pick_device(self.device), self.resolution)
+            written = write_surface(
+                self.scene, self.out, scene, pick_device(self.device), self.resolution, self.finish
+            )
             print(f"{written}: {self.out} ({_size(self.out)})")
             return 0
         written, left_out = write_hulls(self.out, scene, self.min_opacity)
@@ -279,6 +286,14 @@ class Export(Options):
                 "--resolution and --level need --mesh.",
             ),
             (
+                bool(self.finish.given()) and not self.mesh,
+                "--fill-holes, --triangles and --texture need --mesh.",
+            ),
+            (
+                self.mesh and self.finish.texture is not None and suffix not in textured_suffixes(),
+                f"--texture is for {' and '.join(textured_suffixes())} files.",
+            ),
+            (
                 self.half
                 and (suffix not in writable_suffixes("half") or self.mesh or self.frames is not None),
                 f"--half is for {' and '.join(writable_suffixes('half'))} files.",
@@ -307,6 +322,11 @@ class Export(Options):
                     f"luxel export: {message}", "Correct that option; see `luxel export --help`."
                 )
 
+    def _check_finish(self, what: str, refused: tuple[str, ...]) -> None:
+        """Refuses options of `MeshFinish` that are not for what is exported."""
+        if given := [option for option in self.finish.given() if option in refused]:
+            raise LuxelError(f"{self.scene}: {given[0]} is not for {what}.", "Leave it out.")
+
     def _check_primitive(self, scene: Parameters) -> None:
         """Refuses options that the scene's primitive does not support."""
         hulls = PRIMITIVES[scene.primitive].to_mesh is not None
@@ -315,6 +335,8 @@ class Export(Options):
             raise LuxelError(f"{self.scene}: {option} is not for {scene.noun}.", "Leave it out.")
         if self.min_opacity is not None and not hulls:
             raise LuxelError(f"{self.scene}: --min-opacity is not for {scene.noun}.", "Leave it out.")
+        if hulls:
+            self._check_finish(scene.noun, ("--fill-holes", "--triangles", "--texture"))
         if self.mesh and scene.moves and self.time is None:
             raise LuxelError(
                 f"{self.scene}: a mesh is of one time, and this scene is dynamic.", "Give --time T."
@@ -343,9 +365,12 @@ class Export(Options):
             )
         if not folder and self.out.is_dir():
             raise LuxelError(f"{self.out}: this is a folder.", "Give the name of a file with --out.")
-        if not self.force and (any(self.out.iterdir()) if self.out.is_dir() else self.out.exists()):
+        written = files_of(self.out, textured=self.mesh and self.finish.texture is not None)
+        if self.out.is_dir():
+            written = list(self.out.iterdir())[:1] and [self.out]
+        if not self.force and (there := [path for path in written if path.exists()]):
             raise LuxelError(
-                f"{self.out}: already exists.", "Give another --out, or replace it with --force."
+                f"{there[0]}: already exists.", "Give another --out, or replace it with --force."
             )
 
 

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import torch
 import tyro
-from PIL import Image
 
 from luxel.render.backends import Backend
 from luxel.render.bounds import Bounds, ImageSide, Options, Time
@@ -21,18 +20,23 @@ from luxel.render.fields.application import Application
 from luxel.render.runs.run_config import has_config
 from luxel.render.runs.run_folder import RunFolder
 from luxel.scenes import Capture
+from luxel.scenes.files.image_files import write_image
 from luxel.scenes.files.scene_format import SceneFacts
 from luxel.scenes.paths import interpolate, interpolate_times, load_path, orbit, orbit_like, resized
 from luxel.viewer.commands.options import DeviceName, optional, pick_device
 from luxel.viewer.known_facts import known_facts
 from luxel.viewer.origin import load_origin
 from luxel.viewer.progress import counting, opening
-from luxel.viewer.runs import has_capture, is_run, load_drawable, times_of
+from luxel.viewer.runs import has_capture, is_run, keeps_lenses, load_drawable, times_of
 from luxel.viewer.scoring import COLOURS, to_bytes
 from luxel.viewer.video import write_video
 from luxel.viewer.web.drawable import Drawable, render_function
 from luxel.viewer.web.navigate import find_extent
 from luxel.viewer.web.shading import drawing_options
+
+At = Annotated[int, Bounds(0, 2**20, stated=False)]
+Direction = Annotated[float, Bounds(-1e6, 1e6, stated=False)]  # along an axis
+Window = tuple[At, At, At, At]
 
 
 @dataclass
@@ -53,7 +57,9 @@ class Render(Options):
         luxel render runs/first --at photographs --out frames/
         luxel render runs/moving --times 0.2 0.6 --out excerpt.mp4
         luxel render runs/moving --freeze 0.5 --out still-time.mp4
+        luxel render runs/a-distance-field --sun 1 -1 2
         luxel render runs/an-image-field --width 4096 --out large.png
+        luxel render runs/an-image-field --window 9000 4000 512 384 --out a.png
     """
 
     scene: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SCENE")]
@@ -80,6 +86,13 @@ class Render(Options):
     """Dynamic scenes: show this time in all frames."""
     background: Literal["auto", "white", "black"] = "auto"
     """Colour behind the scene; auto: the one that the run was trained with, else black."""
+    exposure: Annotated[float, Bounds(-32, 32)] = 0.0
+    """Fields of HDR images: multiply linear colours by 2 to this power before they are clamped and shown in sRGB."""
+    sun: Annotated[tuple[Direction, Direction, Direction] | None, optional("X Y Z")] = None
+    """Distance fields and volumes: light them by a sun in this direction, with shadows. Volumes are then drawn by delta
+    tracking, with some noise."""
+    window: Annotated[Window | None, optional("LEFT TOP WIDTH HEIGHT")] = None
+    """Fields of images: render this part of the image, in pixels of the image that the field was trained on."""
     transparent: bool = False
     """Write PNG files with alpha instead of a background."""
     scene_axes: Annotated[str | None, optional("AXES")] = None
@@ -99,9 +112,18 @@ class Render(Options):
         scene = load_drawable(self.scene, keep_non_finite=self.keep_non_finite, axes=self.scene_axes)
         scene = scene.to(device)
         facts = known_facts(self.scene, scene, axes=self.scene_axes)
-        render = render_function(scene, self.backend)
+        render = render_function(scene, self.backend, lenses=keeps_lenses(self.scene))
         if isinstance(scene, Application) and (size := scene.image_size()) is not None:
             return self._write_image(scene, *size)
+        if self.window is not None:
+            raise LuxelError(
+                f"--window: this scene of {scene.noun} is no field of an image.", "Leave it out."
+            )
+        if self.sun is not None and ("shadows" not in scene.outputs or not any(self.sun)):
+            raise LuxelError(
+                f"--sun: this scene of {scene.noun} has no shadows, or the direction is 0 0 0.",
+                "Give a direction, of a field of 'sdf' or 'volume'.",
+            )
         if self.transparent and "alpha" not in scene.outputs:
             raise LuxelError(f"--transparent: this scene of {scene.noun} has no alpha.", "Leave it out.")
         self._check_times(scene)
@@ -117,15 +139,26 @@ class Render(Options):
         return 0
 
     def _write_image(self, scene: Application, own_width: int, own_height: int) -> int:
-        """Writes the whole image of a field that is one, in its own size or that of --width and --height."""
-        height = self.height or (round(self.width * own_height / own_width) if self.width else own_height)
-        width = self.width or round(height * own_width / own_height)
-        out = self.out or self._default_out().with_name("image.png")
-        if out.suffix.lower() not in (".png", ".jpg", ".jpeg", ".webp"):
+        """Writes the image of a field that is one, or the part in --window, in its own size or that of --width and
+        --height."""
+        left, top, across, down = window = self.window or (0, 0, own_width, own_height)
+        if not (0 <= left < left + across <= own_width and 0 <= top < top + down <= own_height):
             raise LuxelError(
-                f"{out}: the field of an image is rendered to an image file.", "Give a name like image.png."
+                f"--window {' '.join(map(str, window))}: the image has {own_width}x{own_height} pixels.",
+                "Give LEFT TOP WIDTH HEIGHT of a part that lies within it.",
             )
-        Image.fromarray(to_bytes(scene.render_size(max(1, width), max(1, height)))).save(out)
+        height = self.height or (round(self.width * down / across) if self.width else down)
+        width = self.width or round(height * across / down)
+        width, height = max(1, width), max(1, height)
+        out = self.out or self._default_out().with_name("image.png")
+        if self.exposure:
+            if not scene.config.linear:
+                raise LuxelError(
+                    f"--exposure: {self.scene} is not the field of an HDR image.", "Leave it out."
+                )
+            scene.exposure = self.exposure
+        part = left / own_width, top / own_height, (left + across) / own_width, (top + down) / own_height
+        write_image(out, width, height, (to_bytes(band) for band in scene.bands(width, height, part)))
         print(f"image of {width}x{height}: {out}")
         return 0
 
@@ -251,6 +284,8 @@ class Render(Options):
         behind = torch.tensor((0.0, 0.0, 0.0) if self.transparent else colour, device=device)
         for camera, time in zip(cameras, times, strict=True):
             options = drawing_options(scene, antialiased=antialiased, time=time)
+            if self.sun is not None:
+                options["to_sun"] = self.sun
             with torch.no_grad():
                 frame = render(scene, camera.to(device), background=behind, **options)
             if not self.transparent:

@@ -43,9 +43,9 @@ if typing.TYPE_CHECKING:
 class TrainField(Options):
     """Trains a neural field and prints its scores.
 
-    DATA depends on --field. image: an image file, or `landscape`, a synthetic one. sdf: a triangle mesh (.ply, .obj,
-    .stl), or `knot`, a synthetic one. volume: a grid [Z, Y, X] or [Z, Y, X, 4] (density, red, green, blue) as .npy or
-    .npz, or `cloud`, a synthetic one. radiance: a capture, as for `luxel train` without --field.
+    DATA depends on --field. image: an image file or .npy, or `landscape`, a synthetic one. sdf: a triangle mesh
+    (.ply, .obj, .glb, .stl), or `knot`, a synthetic one. volume: a grid [Z, Y, X] or [Z, Y, X, 4] (density, red, green,
+    blue) as .npy or .npz, or `cloud`, a synthetic one. radiance: a capture, as for `luxel train` without --field.
 
     The run folder holds config.json, metrics.jsonl, checkpoints/ and field.safetensors. Ctrl-C saves a checkpoint.
     --resume continues a run from its newest checkpoint; with more --steps it extends a finished run.
@@ -58,6 +58,7 @@ class TrainField(Options):
         luxel train cloud --field volume --encoding dense
         luxel train capture/ --field radiance --run runs/nerf
         luxel train landscape --field image --backend tiny-cuda-nn
+        luxel train map.tif --field image --stream --log2-entries 22
         luxel train --resume runs/nerf --steps 50000
     """
 
@@ -76,6 +77,9 @@ class TrainField(Options):
     size."""
     max_megapixels: Annotated[Megapixels | None, optional("N")] = None
     """Fields of images and captures: refuse images of more megapixels, which need 3 MB of memory each; default: 400."""
+    stream: bool = False
+    """Fields of images: leave the image on disk and read it by tiles, for images larger than memory: uncompressed TIFF,
+    .npy, or PNG, which is decoded into a file in the run folder first (3 bytes a pixel)."""
     holdout_every: Every = 8
     """Fields of captures: hold out every Nth view if the data set names no test views; 0: none."""
     masks: MaskUse = "auto"
@@ -154,7 +158,7 @@ class TrainField(Options):
     def _check_data_options(self) -> None:
         """Refuses options that say how data of another type are opened."""
         taken = data_type_of(self.config.field).options
-        for option in ("max_size", "max_megapixels", "holdout_every", "masks"):
+        for option in ("max_size", "max_megapixels", "stream", "holdout_every", "masks"):
             changed = getattr(self, option) != getattr(TrainField, option)
             if changed and option not in taken and self.resume is None:
                 raise _foreign_option(option, self.config.field, applications_with_option(option))
@@ -166,13 +170,18 @@ class TrainField(Options):
                 raise LuxelError("There is nothing to train on.", "luxel train DATA --field KIND.")
             require_kind(self.config.field, self.data)
             origin = FieldOrigin.of(self.config.field, self.data, capture)
-            return new_run_folder(origin.name, self.run), origin
+            origin.stream, origin.folder = self.stream, new_run_folder(origin.name, self.run)
+            return origin.folder, origin
         if self.run is not None:
             raise LuxelError("--run and --resume name two folders.", "Give one of them.")
         folder = run_folder(self.resume)
         _require_run_of(folder, self.config.field)
         if self.data is not None:
-            return folder, FieldOrigin.of(self.config.field, self.data, capture)
+            origin = FieldOrigin.of(self.config.field, self.data, capture)
+            given_before = RunFolder.read_body(folder).get("data")
+            origin.stream = isinstance(given_before, dict) and given_before.get("stream") is True
+            origin.folder = folder
+            return folder, origin
         origin = FieldOrigin.of_run(folder)
         if self.max_megapixels is not None:
             origin.capture.max_megapixels = self.max_megapixels

@@ -19,6 +19,7 @@ from torch import Tensor
 from luxel.render.backends import Backend, rasterizer
 from luxel.render.camera import Camera
 from luxel.render.fields.application import Application
+from luxel.render.lens_views import behind_straight_lens
 from luxel.render.primitives import Parameters
 from luxel.viewer.commands.options import require_drawable
 
@@ -32,33 +33,64 @@ class FieldFrame:
     rgb: Tensor
 
 
-def render_field(scene: Application, camera: Camera, *, background: Tensor | None = None) -> FieldFrame:
+def render_field(
+    scene: Application,
+    camera: Camera,
+    *,
+    background: Tensor | None = None,
+    to_sun: tuple[float, float, float] | None = None,
+) -> FieldFrame:
     """Renders a field; called like luxel.render.rasterize.
 
     Args:
         scene: the field.
         camera: one camera, on the field's device.
         background: colour in [0, 1] behind the field, [3]; None: black.
+        to_sun: direction towards a sun that lights the field and casts shadows; None: no sun.
     """
     with torch.no_grad():
+        if to_sun is not None:
+            return FieldFrame(scene.render_sunlit(camera, background, to_sun))
         return FieldFrame(scene.render(camera, background))
 
 
-def render_function(scene: Drawable, backend: Backend) -> Callable[..., Any]:
+def render_function(scene: Drawable, backend: Backend, *, lenses: bool = False) -> Callable[..., Any]:
     """The function that draws a scene: (scene, camera, **options) -> Frame.
 
     Args:
         scene: on the device that draws it.
         backend: rasterizer backend of primitives; fields are rendered by luxel.
+        lenses: whether primitives were trained behind lenses, see `by_sigma_points`.
 
     Raises:
         LuxelError: the backend cannot be used on this device, or cannot draw this primitive.
     """
-    render = rasterizer(backend, scene.device)
+    rasterizer(backend, scene.device)
     if isinstance(scene, Application):
         return render_field
     require_drawable(backend, scene)
-    return render
+    return rasterizer_of_views(backend, lenses=lenses)
+
+
+def rasterizer_of_views(backend: Backend, *, lenses: bool) -> Callable[..., Any]:
+    """The rasterizer that shows primitives, see `render_function`."""
+    render = rasterizer(backend)
+    return by_sigma_points(render) if lenses and backend == "luxel" else render
+
+
+def by_sigma_points(render: Callable[..., Any]) -> Callable[..., Any]:
+    """A rasterizer that projects to pinhole cameras by sigma points too, for scenes that were trained behind lenses.
+
+    EWA shows large Gaussians of such a scene at wide angles as haze.
+
+    Args:
+        render: called like luxel.render.rasterize.
+    """
+
+    def draw(scene: Any, camera: Camera, **options: Any) -> Any:
+        return render(scene, behind_straight_lens(camera), **options)
+
+    return draw
 
 
 def field_orientation(

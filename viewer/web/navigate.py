@@ -20,6 +20,7 @@ from viser._messages import (
 )
 
 from luxel.render.camera import Camera, View, poses_of
+from luxel.render.lens_views import vertical_field
 from luxel.viewer.web.drawable import Drawable
 
 MAX_SIDE = 4096  # pixels of an image along one axis
@@ -63,8 +64,7 @@ class Pose:
     def of_camera(camera: Camera, aspect: float | None = None) -> Pose:
         """The pose of a camera, its field of view widened until a window of ``aspect`` shows the whole image."""
         matrix = camera.cam_to_world.detach().cpu().double().numpy()
-        _, fy = camera.intrinsics[:2].tolist()
-        half = camera.height / (2 * fy)
+        half = math.tan(0.5 * vertical_field(camera))
         own = camera.width / camera.height
         if aspect is not None and aspect < own:
             half *= own / aspect

@@ -18,7 +18,7 @@ from luxel.scenes.files.scene_format import SceneFacts
 from luxel.viewer.known_facts import known_facts
 from luxel.viewer.origin import Origin, load_origin
 from luxel.viewer.progress import opening
-from luxel.viewer.runs import has_capture, is_field_run, is_run, load_drawable
+from luxel.viewer.runs import has_capture, is_field_run, is_run, keeps_lenses, load_drawable
 from luxel.viewer.web.drawable import field_orientation, render_function
 from luxel.viewer.web.session import StaticSession
 
@@ -47,7 +47,7 @@ def open_session(
     """
     scene = load_drawable(path, keep_non_finite=keep_non_finite, axes=axes).to(device)
     facts = known_facts(path, scene, axes=axes)
-    render = render_function(scene, backend)
+    render = render_function(scene, backend, lenses=keeps_lenses(path))
     orientation = field_orientation(scene) if isinstance(scene, Application) else {}
     opened = _open_capture(path, capture)
     session = StaticSession(

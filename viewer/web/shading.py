@@ -13,6 +13,7 @@ from torch import Tensor
 
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
+from luxel.render.fields.application import TO_SUN
 from luxel.viewer.web.drawable import Drawable
 from luxel.viewer.web.inspection.emptiness import is_empty, why_empty, write_on
 from luxel.viewer.web.inspection.legend import Caption, Legend, false_colour, legend_of, spread
@@ -89,6 +90,7 @@ OUTPUTS = {
     "normals": Output(_normals, {"normals": True}, about="directions of surfaces"),
     "count": Output(_count, {"count": True}, about="primitives that contribute to a pixel"),
     "overdraw": Output(_count, {"count": True}, footprints, "primitives that reach a pixel, hidden ones too"),
+    "shadows": Output(_colour, {"to_sun": TO_SUN}, about="in the light of a sun, with its shadows"),
     "ellipsoids": Output(_colour, _FLAT, solids, "primitives as opaque bodies"),
     "points": Output(_colour, {**_FLAT, "dilation": POINT_DILATION}, points, "centres of the primitives"),
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "abi/raster.h"
-#include "math/lens.h"
+#include "math/shutter.h"
 #include "kernels/arguments.h"
 
 namespace luxel {
@@ -14,7 +14,7 @@ template <typename T, typename Args> LUXEL_HD Pinhole<T> load_camera(const Args&
   return load_pinhole(in<T>(args.world_to_cam) + 16 * camera, in<T>(args.intrinsics) + 4 * camera, args.width,
                       args.height, args.near_plane, args.far_plane);
 }
-// A camera of the given type, Pinhole<T> or LensCamera<T>, of a stage that has `lens`.
+// A camera of the given type, of a stage that has `lens`, and `shutters` where it is a Rolling<T, ..>.
 template <typename T> struct CameraType {};
 template <typename T, typename Args> LUXEL_HD Pinhole<T> load_camera(const Args& args, int camera, CameraType<Pinhole<T>>) {
   return load_camera<T>(args, camera);
@@ -26,6 +26,13 @@ LUXEL_HD LensCamera<T> load_camera(const Args& args, int camera, CameraType<Lens
   static_cast<Pinhole<T>&>(out) = load_pinhole(in<T>(args.world_to_cam) + 16 * camera, intrinsics, args.width, args.height,
                                                args.near_plane, args.far_plane);
   load_lens(out, intrinsics + 4);
+  return out;
+}
+template <typename T, typename Args, template <typename> typename Base>
+LUXEL_HD Rolling<T, Base> load_camera(const Args& args, int camera, CameraType<Rolling<T, Base>>) {
+  Rolling<T, Base> out;
+  static_cast<Base<T>&>(out) = load_camera(args, camera, CameraType<Base<T>>());
+  load_shutter(out, in<T>(args.shutters) + LUXEL_SHUTTER * camera);
   return out;
 }
 template <typename T> LUXEL_HD Vec3<T> camera_position(const Pinhole<T>& cam) {
@@ -46,6 +53,11 @@ template <typename T> LUXEL_HD void add_pose(const PoseGradient<T>& g, T* g_worl
   T twelve[12];
   flatten(g, twelve);
   for (int k = 0; k < 12; ++k) g_world_to_cam[k] += twelve[k];
+}
+// Adds the gradient by the velocities of a rolling shutter to g_shutters [8]; not thread-safe.
+template <typename T> LUXEL_HD void add_shutter(const PoseGradient<T>& g, T* g_shutter) {
+  store3(g_shutter + kShutterLinear, load3(g_shutter + kShutterLinear) + g.linear);
+  store3(g_shutter + kShutterAngular, load3(g_shutter + kShutterAngular) + g.angular);
 }
 
 }  // namespace luxel

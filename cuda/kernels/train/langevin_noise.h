@@ -19,8 +19,9 @@ LUXEL_HD void move_at_random(const luxel_langevin_noise_args& args, int n) {
   const Mat3<float> axes = quat_to_matrix(args.quats + 4 * static_cast<int64_t>(n), unit, inverse_norm);
   const Vec3<float> noise = normal3(random);
   Vec3<float> local = mul_transposed(axes, noise);
-  const float* log_scales = args.log_scales + 3 * static_cast<int64_t>(n);
-  local = {local.x * std::exp(2.0f * log_scales[0]), local.y * std::exp(2.0f * log_scales[1]), local.z * std::exp(2.0f * log_scales[2])};
+  const float* log_scales = args.log_scales + (args.flat ? 2 : 3) * static_cast<int64_t>(n);
+  local = {local.x * std::exp(2.0f * log_scales[0]), local.y * std::exp(2.0f * log_scales[1]),
+           args.flat ? 0.0f : local.z * std::exp(2.0f * log_scales[2])};
   const Vec3<float> moved = mul(axes, local);
   float* mean = args.means + 3 * static_cast<int64_t>(n);
   mean[0] += size * moved.x;

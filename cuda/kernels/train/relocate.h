@@ -9,6 +9,8 @@ namespace luxel {
 
 constexpr int kTensors = 6;  // of a Gaussian: means, quats, log_scales, opacity_logits, sh_dc, sh_rest
 
+LUXEL_HD int scale_axes(const luxel_relocate_args& args) { return args.flat ? 2 : 3; }
+
 // The tensors of a Gaussian: kinds[0] parameters, kinds[1] first moments, kinds[2] second moments.
 struct RelocatedRows {
   float* kinds[3][kTensors];
@@ -18,7 +20,7 @@ struct RelocatedRows {
       : kinds{{a.means, a.quats, a.log_scales, a.opacity_logits, a.sh_dc, a.sh_rest},
               {a.m_means, a.m_quats, a.m_log_scales, a.m_opacity_logits, a.m_sh_dc, a.m_sh_rest},
               {a.v_means, a.v_quats, a.v_log_scales, a.v_opacity_logits, a.v_sh_dc, a.v_sh_rest}},
-        width{3, 4, 3, 1, 3, 3 * a.sh_stride} {}
+        width{3, 4, scale_axes(a), 1, 3, 3 * a.sh_stride} {}
 };
 
 LUXEL_HD bool relocates(const luxel_relocate_args& args) { return args.added == 0; }
@@ -58,7 +60,8 @@ LUXEL_HD void share_row(const luxel_relocate_args& args, int64_t n, int copies) 
   shared = clamp(larger(shared, args.min_opacity), 1e-7f, 1.0f - 1e-6f);
   args.opacity_logits[n] = std::log(shared) - std::log1p(-shared);
   const float grown = std::log(factor);
-  for (int axis = 0; axis < 3; ++axis) args.log_scales[3 * n + axis] += grown;
+  const int axes = scale_axes(args);
+  for (int axis = 0; axis < axes; ++axis) args.log_scales[axes * n + axis] += grown;
 }
 
 }  // namespace luxel

@@ -28,6 +28,21 @@ template <typename T> LUXEL_HD Vec3<T> plain_colour(const T* colour) {
   return {clamp(colour[0], T(0), T(1)), clamp(colour[1], T(0), T(1)), clamp(colour[2], T(0), T(1))};
 }
 
+// The distortion of a ray (Barron et al. 2022, "Mip-NeRF 360", equation 15) in one pass over its samples, whose order is that of s:
+// every pair counts once in the running sums of w and w s, and twice in the sum.
+template <typename T> struct Moments {
+  T weight, first;  // sums of w and of w s
+};
+template <typename T> LUXEL_HD T distortion_of(T weight, T s, T width, Moments<T> before) {
+  return weight * (T(2) * (s * before.weight - before.first) + weight * width / T(3));
+}
+
+// Gradient of the distortion by the weight of a sample. all: sums over the ray.
+template <typename T> LUXEL_HD T distortion_value(T weight, T s, T width, Moments<T> before, Moments<T> all) {
+  const T behind_weight = all.weight - before.weight - weight, behind_first = all.first - before.first - weight * s;
+  return T(2) * (s * (before.weight - behind_weight) - (before.first - behind_first)) + T(2) / T(3) * weight * width;
+}
+
 // Gradient of the loss by the weight of a sample.
 template <typename T> LUXEL_HD T sample_value(Vec3<T> colour, T t, Vec3<T> g_rgb, T g_depth) {
   return dot(g_rgb, colour) + g_depth * t;

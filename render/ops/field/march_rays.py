@@ -13,13 +13,15 @@ from luxel.render.native import library_for
 from luxel.render.ops.registry import aligned, define, register_implementation, require
 
 MOST_PLACES = 16384  # along a ray
+MOST_CASCADES = 16
 COUNTERS = 5
 SAMPLES, ASKED, RAYS, LEFT_OUT = range(4)  # places in the counters
 
 define(
     "march_rays(Tensor? origins, Tensor? directions, Tensor? pixels, Tensor? views, Tensor? world_to_cam, "
     "Tensor? intrinsics, Tensor? occupancy, Tensor? seed, Tensor(a!)? live, int resolution, int capacity, int target, "
-    "float[] box, float step, float near, float far) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
+    "float[] box, float step, float near, float far, int cascades, bool contracted, float growth)"
+    " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
 )
 
 
@@ -30,7 +32,11 @@ class Region(NamedTuple):
         box: low x, y, z, high x, y, z, in the units of the capture.
         step: between places along a ray, likewise.
         near, far: distances along a ray outside of which it has no samples.
-        resolution: G, cells of the occupancy grid along each axis of the box, a multiple of 4.
+        resolution: G, cells of the occupancy grid along each axis of a box, a multiple of 4, of 16 with cascades.
+        cascades: K boxes around the same centre, each twice as large as the one before, with an occupancy grid each
+            (Müller et al. 2022, appendix E.2); ``box`` is the innermost.
+        contracted: positions in the field are contracted (`to_field`) instead of relative to the outermost box.
+        growth: above 0, a step at the distance t is max(step, growth t) long.
     """
 
     box: tuple[float, ...]
@@ -38,6 +44,9 @@ class Region(NamedTuple):
     near: float = 0.0
     far: float = math.inf
     resolution: int = 128
+    cascades: int = 1
+    contracted: bool = False
+    growth: float = 0.0
 
     @staticmethod
     def of_box(
@@ -50,6 +59,36 @@ class Region(NamedTuple):
     def size(self) -> float:
         """The longest side of the box."""
         return max(high - low for low, high in zip(self.box[:3], self.box[3:], strict=True))
+
+    @property
+    def outermost(self) -> float:
+        """The sides of the outermost box, of those of ``box``."""
+        return float(2 ** (self.cascades - 1))
+
+    def to_field(self, p: Tensor) -> Tensor:
+        """Where the field has points, [..., 3] in [0, 1].
+
+        Contracted positions are (2 + c(2 p - 1)) / 4 with c(x) = x where the largest coordinate n of x is at
+        most 1, else
+        (2 - 1 / n) x / n: Barron et al. 2022, "Mip-NeRF 360", equation 10, in the maximum norm, for which the
+        cells of a grid keep their sides.
+
+        Args:
+            p: relative to ``box``, which is [0, 1]^3, [..., 3].
+        """
+        if not self.contracted:
+            return ((p - 0.5) / self.outermost + 0.5).clamp(0, 1) if self.cascades > 1 else p.clamp(0, 1)
+        x = 2 * p - 1
+        reach = x.abs().amax(-1, keepdim=True).clamp_min(1)
+        return (0.5 + 0.25 * (2 - 1 / reach) / reach * x).clamp(0, 1)
+
+    def from_field(self, y: Tensor) -> Tensor:
+        """The reverse of `to_field` inside of the outermost box."""
+        if not self.contracted:
+            return (y - 0.5) * self.outermost + 0.5
+        c = 4 * y - 2
+        reach = c.abs().amax(-1, keepdim=True).clamp_min(1).clamp_max(2 - 1 / (2 * self.outermost))
+        return 0.5 + 0.5 * c / (reach * (2 - reach))
 
     def arguments(self, stage: str) -> dict[str, Any]:
         """As fields of the argument structs.
@@ -65,6 +104,13 @@ class Region(NamedTuple):
             raise ValueError(f"{stage}: step must be above 0, got {self.step}")
         if not 4 <= self.resolution <= 1024 or self.resolution % 4:
             raise ValueError(f"{stage}: resolution must be a multiple of 4, 4 to 1024, got {self.resolution}")
+        if not 1 <= self.cascades <= MOST_CASCADES or (self.cascades > 1 and self.resolution % 16):
+            raise ValueError(
+                f"{stage}: cascades must be 1 to {MOST_CASCADES}, with a resolution that is a multiple of 16 above 1, "
+                f"got {self.cascades} of {self.resolution}"
+            )
+        if not 0 <= self.growth < 1:
+            raise ValueError(f"{stage}: growth must be at least 0 and below 1, got {self.growth}")
         names = ("low_x", "low_y", "low_z", "high_x", "high_y", "high_z")
         arguments: dict[str, Any] = dict(zip(names, self.box, strict=True))
         return arguments | {
@@ -72,11 +118,22 @@ class Region(NamedTuple):
             "near_t": self.near,
             "far_t": self.far,
             "resolution": self.resolution,
+            "cascades": self.cascades,
+            "contracted": int(self.contracted),
+            "growth": self.growth,
         }
 
     def occupancy_bytes(self) -> int:
         """How many bytes hold a bit of each cell."""
-        return self.resolution**3 // 8
+        return self.cascades * self.resolution**3 // 8
+
+    def scalars(self) -> tuple[Any, ...]:
+        """What the operations take after the resolution."""
+        return list(self.box), self.step, self.near, self.far
+
+    def extension(self) -> tuple[int, bool, float]:
+        """What the operations take last: cascades, contracted, growth."""
+        return self.cascades, self.contracted, self.growth
 
 
 def pack_cells(occupied: Tensor) -> Tensor:
@@ -128,13 +185,15 @@ def march_rays(
     """Samples along rays wherever a cell is occupied; nothing waits for the device.
 
     Müller et al. 2022, "Instant Neural Graphics Primitives", appendix E.1. A ray is cut to the box and to [near, far],
-    and has samples at begin + (k + jitter) step, k < 16384, where the cell is occupied. See
+    and has samples at begin + (k + jitter) step, k < 16384, where the cell is occupied; with cascades or growth as
+    `Region` says. See
     `luxel.render.reference.field.march_rays.march_rays_reference`. Not differentiable.
 
     Args:
         origins, directions: rays, the directions of unit length, [R, 3], float32 or (CPU only) float64.
         region: box, step, near and far, and resolution of the occupancy.
-        occupancy: a bit per cell as `pack_cells` has them, uint8 [G^3 / 8]; None: all cells.
+        occupancy: a bit per cell as `pack_cells` has them, uint8 [K G^3 / 8], one cascade after another; None: all
+            cells.
         capacity: S, room for samples. Rays for which there is none left have no samples.
         seed: of the jitter in (0, 1) of each ray, int64 [1]; None: the jitter is 0.5.
         live: number of rays in use, int32 [1]; None: all.
@@ -149,7 +208,7 @@ def march_rays(
         ValueError: shapes, types or devices do not fit, or the region is empty.
     """
     rays = origins, directions, None, None, None, None
-    rest = region.resolution, capacity, target, list(region.box), region.step, region.near, region.far
+    rest = region.resolution, capacity, target, *region.scalars(), *region.extension()
     return Samples(*torch.ops.luxel.march_rays(*rays, occupancy, seed, live, *rest))
 
 
@@ -176,7 +235,7 @@ def march_pixels(
         region, occupancy, capacity, seed, live, target: as in `march_rays`.
     """
     rays = None, None, pixels, views, world_to_cam, intrinsics
-    rest = region.resolution, capacity, target, list(region.box), region.step, region.near, region.far
+    rest = region.resolution, capacity, target, *region.scalars(), *region.extension()
     return Samples(*torch.ops.luxel.march_rays(*rays, occupancy, seed, live, *rest))
 
 
@@ -218,8 +277,8 @@ def _check(tensors: Sequence[Tensor | None], region: Region, capacity: int) -> t
 
 
 def _run(*inputs: Any) -> tuple[Tensor, ...]:
-    *tensors, resolution, capacity, target, box, step, near, far = inputs
-    region = Region(tuple(box), step, near, far, resolution)
+    *tensors, resolution, capacity, target, box, step, near, far, cascades, contracted, growth = inputs
+    region = Region(tuple(box), step, near, far, resolution, cascades, contracted, growth)
     given, arguments = _check(tensors, region, capacity)
     outputs = _fake(*inputs)
     names = ("positions", "sample_directions", "t", "dt", "ranges", "counters")
@@ -229,7 +288,8 @@ def _run(*inputs: Any) -> tuple[Tensor, ...]:
 
 
 def _fake(*inputs: Any) -> tuple[Tensor, ...]:
-    origins, _, pixels, _, world_to_cam, *_, capacity, _, _, _, _, _ = inputs
+    origins, _, pixels, _, world_to_cam = inputs[:5]
+    capacity = inputs[10]
     given, rows = (origins, origins) if origins is not None else (world_to_cam, pixels)
     positions = given.new_empty(capacity, 3)
     return (

@@ -15,7 +15,7 @@ from luxel.render.ops.registry import aligned, define, register_implementation, 
 
 _CAMERA = (
     "Tensor? part, Tensor world_to_cam, Tensor intrinsics, Tensor? occupancy, int resolution, float[] box, float step, "
-    "float near, float far"
+    "float near, float far, int cascades, bool contracted, float growth"
 )
 _IMAGE = "Tensor(f!) rgb, Tensor(g!) transmittance, Tensor(h!) depth"
 
@@ -31,7 +31,7 @@ define(
 define(
     "composite_wave_(Tensor(a!) state, Tensor list, Tensor listed, Tensor(b!) next_list, Tensor(c!) next_listed, "
     f"Tensor ranges, Tensor density, Tensor? colour, Tensor t, {_IMAGE}, Tensor? part, Tensor background, "
-    "int rays, float step, float scale, float min_transmittance) -> ()"
+    "int rays, float step, float growth, float scale, float min_transmittance) -> ()"
 )
 
 
@@ -171,6 +171,7 @@ def composite_wave_(
         background,
         listed,
         region.step,
+        region.growth,
         scale,
         min_transmittance,
     )
@@ -179,8 +180,7 @@ def composite_wave_(
 def _camera(
     world_to_cam: Tensor, intrinsics: Tensor, region: Region, occupancy: Tensor | None
 ) -> tuple[Any, ...]:
-    levels = region.resolution, list(region.box), region.step, region.near, region.far
-    return world_to_cam, intrinsics, occupancy, *levels
+    return world_to_cam, intrinsics, occupancy, region.resolution, *region.scalars(), *region.extension()
 
 
 def _check(
@@ -204,9 +204,10 @@ def _camera_fields(
     step: float,
     near: float,
     far: float,
+    *extension: Any,
 ) -> dict[str, Any]:
     """Of the argument struct, checked."""
-    region = Region(tuple(box), step, near, far, resolution)
+    region = Region(tuple(box), step, near, far, resolution, *extension)
     expected: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
         "part": (part, torch.int32, (3,)),
         "world_to_cam": (world_to_cam, like.dtype, (4, 4)),
@@ -314,6 +315,7 @@ def _composite(
     background: Tensor,
     rays: int,
     step: float,
+    growth: float,
     scale: float,
     min_transmittance: float,
 ) -> None:
@@ -333,7 +335,13 @@ def _composite(
         expected["density"] = (density.contiguous(), dtype, (capacity,))
         expected["colour"] = (colour.contiguous(), dtype, (capacity, 3))
     _counts("composite_wave", rays, n, capacity, 1)
-    others = {"count": rays, "step": step, "scale": scale, "min_transmittance": min_transmittance}
+    others = {
+        "count": rays,
+        "step": step,
+        "growth": growth,
+        "scale": scale,
+        "min_transmittance": min_transmittance,
+    }
     _call("composite_wave", state, expected, **others)
 
 

@@ -9,10 +9,15 @@ from luxel.render.native import library_for
 from luxel.render.ops.registry import define, register_implementation
 
 TILE = 16  # pixels along a tile's side, see cuda/abi/raster.h
-ROW_WIDTHS = {"gaussians": 8, "convexes": 28}  # numbers of a splat, in the order of cuda/abi/raster.h
+ROW_WIDTHS = {
+    "gaussians": 8,
+    "convexes": 28,
+    "surfels": 12,
+}  # numbers of a splat, in the order of cuda/abi/raster.h
 PIECE_LENGTHS = {
     "gaussians": 256,
     "convexes": 128,
+    "surfels": 256,
 }  # instances of a piece of a tile's list on the GPU, see cuda/abi/raster.h
 
 define(
@@ -126,11 +131,11 @@ def bin_splats(
     """Sorts splats by depth and lists them per 16x16 tile, by an exact test of their outline against the rectangle.
 
     Args:
-        splats [C, N, R], tile_counts [C, N], totals [2]: from `project_gaussians` or `project_convexes`.
+        splats [C, N, R], tile_counts [C, N], totals [2]: from `project_gaussians` or the like.
         width, height: image size in pixels.
         visible_capacity: room for splats that are seen; totals[0] of them are.
         capacity: room for tile instances; totals[1] of them are needed.
-        primitive: "gaussians" (outlined by an ellipse) or "convexes" (by a polygon).
+        primitive: "gaussians" (outlined by an ellipse), "convexes" (by a polygon) or "surfels" (by two ellipses).
 
     Returns:
         instances [capacity] int32 (indices c * N + n), ranges [C * T, 2] int32 (first and one past the last

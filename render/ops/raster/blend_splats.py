@@ -21,7 +21,8 @@ _OPTIONS = (
 )
 _BLOCKS = 8  # of 8 x 4 pixels in a tile
 _SHARED = 11  # leading arguments of forward and backward that `_arguments` takes
-_FORWARD = 14  # arguments of forward; backward goes on after them
+_FORWARD = 14  # arguments of forward, without depth_moments; backward goes on after them
+PIXEL_DEPTH = ("surfels",)  # policies with kPixelDepth: their operations have depth_moments
 
 
 def _arguments(
@@ -37,6 +38,7 @@ def _arguments(
     max_alpha: float,
     absolute: bool,
     deterministic: bool,
+    depth_moments: int = 0,
 ) -> dict[str, Any]:
     (c, n, d), row = values.shape, ROW_WIDTHS[primitive]
     if d not in CHANNELS:
@@ -45,8 +47,11 @@ def _arguments(
         raise ValueError(f"blend_{primitive}: splats must be {[c, n, row]}, got {list(splats.shape)}")
     if background is not None and background.shape != (c, d):
         raise ValueError(f"blend_{primitive}: background must be {[c, d]}, got {list(background.shape)}")
-    if absolute and primitive != "gaussians":
-        raise ValueError(f"blend_{primitive}: absolute must be False for all but Gaussians")
+    if absolute and primitive == "convexes":
+        raise ValueError(f"blend_{primitive}: absolute must be False for convexes")
+    if not 0 <= depth_moments <= min(2, d - 3):
+        most = min(2, d - 3)
+        raise ValueError(f"blend_{primitive}: depth_moments must be 0 to {most}, got {depth_moments}")
     return {
         "splats": splats.contiguous(),
         "values": values.contiguous(),
@@ -63,12 +68,32 @@ def _arguments(
         "max_alpha": max_alpha,
         "absolute": int(absolute),
         "deterministic": int(deterministic),
+        "depth_moments": depth_moments,
     }
+
+
+def _moments(primitive: str, args: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[Any, ...]]:
+    """depth_moments of an operation that has them, and the arguments that go on after those of forward."""
+    end = _FORWARD + (primitive in PIXEL_DEPTH)
+    return args[_FORWARD:end], args[end:]
+
+
+def _given(primitive: str, depth_moments: int) -> tuple[int, ...]:
+    """depth_moments for an operation that has them.
+
+    Raises:
+        ValueError: it has none, and they are not 0.
+    """
+    if primitive in PIXEL_DEPTH:
+        return (depth_moments,)
+    if depth_moments:
+        raise ValueError(f"blend_{primitive}: depth_moments must be 0, got {depth_moments}")
+    return ()
 
 
 def _forward(primitive: str, *args: Any) -> tuple[Tensor, ...]:
     splats, ranges = args[0], args[4]
-    arguments = _arguments(primitive, *args[:_SHARED])
+    arguments = _arguments(primitive, *args[:_SHARED], *args[_FORWARD:])
     image, transmittance, last, contributors, median_depth, states = outputs = _fake(primitive, *args)
     touched = _touched(primitive, arguments["capacity"], ranges.shape[0])
     if touched and states.numel():
@@ -104,6 +129,7 @@ def _fake(
     median: bool,
     tally: bool,
     keep: bool,
+    depth_moments: int = 0,
 ) -> tuple[Tensor, ...]:
     c, _, d = values.shape
     image, nothing = (c, height, width), (0,)
@@ -131,11 +157,12 @@ def _touched(primitive: str, capacity: int, tiles: int) -> int:
 
 def _backward(primitive: str, *args: Any) -> tuple[Tensor, Tensor, Tensor]:
     splats, values, background = args[:3]
-    image, transmittance, last, states, g_image, g_transmittance, *rest = args[_FORWARD:]
+    moments, rest = _moments(primitive, args)
+    image, transmittance, last, states, g_image, g_transmittance, *rest = rest
     # Defaults are left out by the dispatcher.
     of_background = background is not None and (not rest or bool(rest[0]))
     raw_moments = len(rest) > 1 and bool(rest[1])
-    arguments = _arguments(primitive, *args[:_SHARED])
+    arguments = _arguments(primitive, *args[:_SHARED], *moments)
     device, dtype = splats.device, splats.dtype
     library = library_for(device)
     sizes = {
@@ -193,14 +220,15 @@ def _autograd(
     g_splats, g_values, g_background = backward(
         *inputs, *ctx.options, *kept, g_image, g_transmittance, of_background
     )
-    return g_splats, g_values, g_background if of_background else None, *(None,) * 11
+    return g_splats, g_values, g_background if of_background else None, *(None,) * (3 + len(ctx.options))
 
 
 def _define(primitive: str) -> None:
     """Makes luxel::blend_<primitive> and its gradient, which differ in what a row of splats holds."""
-    define(f"blend_{primitive}({_INPUTS}, {_OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)")
+    inputs = ", ".join([_INPUTS, _OPTIONS, *(["int depth_moments"] if primitive in PIXEL_DEPTH else [])])
+    define(f"blend_{primitive}({inputs}) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)")
     define(
-        f"blend_{primitive}_bwd({_INPUTS}, {_OPTIONS}, Tensor image, Tensor transmittance, Tensor last, "
+        f"blend_{primitive}_bwd({inputs}, Tensor image, Tensor transmittance, Tensor last, "
         "Tensor states, Tensor g_image, Tensor? g_transmittance, bool of_background=True, bool raw_moments=False)"
         " -> (Tensor, Tensor, Tensor)"
     )
@@ -231,17 +259,20 @@ def blend_splats(
     deterministic: bool = False,
     median: bool = False,
     tally: bool = False,
+    depth_moments: int = 0,
 ) -> tuple[Tensor, ...]:
     """Blends values front to back: image = sum_i T_i alpha_i value_i + T_end background.
 
     alpha_i = min(max_alpha, opacity_i exp(-power_i)) of Gaussians; contributions under 1/255 are skipped, and a pixel
     ends before T would fall to 1e-4 (Kerbl et al. 2023, equation 3 and appendix C). Of convexes alpha_i =
     min(max_alpha, opacity_i I_i(q)), where I = sigmoid(-sigma z phi), phi(q) = ln sum_j exp(delta z L_j(q)), and L_j is
-    the signed value of edge j, see `project_convexes` (Held et al. 2025, "3D Convex Splatting", equations 4 to 7).
+    the signed value of edge j, see `project_convexes` (Held et al. 2025, "3D Convex Splatting", equations 4 to 7). Of
+    surfels alpha_i = min(max_alpha, opacity_i max(exp(-(u^2 + v^2) / 2), exp(-d^2))), with u, v where the ray meets the
+    plane and d the distance in pixels from the centre (Huang et al. 2024, "2D Gaussian Splatting", equation 11).
 
     Args:
-        splats: [C, N, 8], or [C, N, 28] of convexes, where of the gradient only opacity, delta z, sigma z and corners
-            are not 0. values: [C, N, D], D one of ``CHANNELS``. background: [C, D] or None for 0.
+        splats: [C, N, 8], of surfels [C, N, 12], of convexes [C, N, 28], where of the gradient only opacity, delta z,
+            sigma z and corners are not 0. values: [C, N, D], D one of ``CHANNELS``. background: [C, D] or None for 0.
         instances, ranges, plan: from `bin_splats`.
         primitive: as in `bin_splats`.
         width, height: image size in pixels.
@@ -250,6 +281,9 @@ def blend_splats(
             tile instance); on the CPU they always are.
         absolute: put sums over pixels of |d loss / d x|, |d loss / d y| into slots 3 and 7 of the gradient of
             splats (AbsGS, Ye et al. 2024), which otherwise are 0. Convexes have none.
+        depth_moments: of surfels. 1: channel 3 is the depth of the centre and is blended as that at each pixel, where
+            the ray meets the plane, or of the centre where only the second term above counts; 2: channel 4 is its
+            square, likewise.
         median: fill the last output (else empty). tally: count contributors (else empty).
 
     Returns:
@@ -258,7 +292,7 @@ def blend_splats(
         and transmittance carry gradients. ``last`` is empty where no input requires a gradient.
 
     Raises:
-        ValueError: shapes do not fit, or ``absolute`` of convexes.
+        ValueError: shapes do not fit, ``absolute`` of convexes, or ``depth_moments`` that the values do not have.
     """
     return blend_splats_fwd(
         splats,
@@ -275,6 +309,7 @@ def blend_splats(
         deterministic=deterministic,
         median=median,
         tally=tally,
+        depth_moments=depth_moments,
     )[:5]
 
 
@@ -306,6 +341,7 @@ def blend_splats_fwd(
     median: bool = False,
     tally: bool = False,
     keep: bool | None = None,
+    depth_moments: int = 0,
 ) -> Blended:
     """`blend_splats` with all outputs.
 
@@ -317,7 +353,7 @@ def blend_splats_fwd(
         keep = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in inputs)
     operation = getattr(torch.ops.luxel, f"blend_{primitive}")
     options = width, height, max_alpha, absolute, deterministic, median, tally, keep
-    return Blended(*operation(*inputs, instances, ranges, plan, *options))
+    return Blended(*operation(*inputs, instances, ranges, plan, *options, *_given(primitive, depth_moments)))
 
 
 def blend_splats_bwd(
@@ -339,6 +375,7 @@ def blend_splats_bwd(
     deterministic: bool = False,
     of_background: bool = True,
     raw_moments: bool = False,
+    depth_moments: int = 0,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients by splats, values and background, without autograd.
 
@@ -354,6 +391,7 @@ def blend_splats_bwd(
     return operation(
         *(splats, values, background, instances, ranges, plan),
         *options,
+        *_given(primitive, depth_moments),
         *kept,
         g_image,
         g_transmittance,

@@ -21,6 +21,7 @@ PROJECTION = Projection(
     GAUSSIAN_OPTIONS,
     penalties=("opacity_penalty", "scale_penalty"),
     lenses=True,
+    shutters=True,
 )
 PARAMETERS = tuple(PROJECTION.parameters)
 
@@ -40,6 +41,7 @@ def project_gaussians(
     with_depth: bool = False,
     with_normals: bool = False,
     statistics: Tensor | None = None,
+    shutters: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Projects N Gaussians into C cameras (EWA splatting, Zwicker et al. 2002; Kerbl et al. 2023).
 
@@ -55,6 +57,7 @@ def project_gaussians(
         with_depth, with_normals: append depth, world-space normal to the values.
         statistics: [N, 4], filled by the backward: sums of the norm of d loss / d mean2d (half image sizes), of
             its per-pixel absolute version, times seen, largest radius relative to the image.
+        shutters: rolling shutters of the cameras, [C, 8], see `luxel.render.shutter`; differentiable by the velocities.
 
     Returns:
         splats [C, N, 8] (x, y, opacity, depth, conic a, b, c, radius; rows of culled Gaussians undefined),
@@ -68,6 +71,7 @@ def project_gaussians(
     return PROJECTION(
         (*parameters, world_to_cam, intrinsics),
         statistics,
+        shutters,
         width=width,
         height=height,
         sh_degree=sh_degree,

@@ -24,6 +24,7 @@ PROJECTION = Projection(
     cameras={"world_to_cam": (4, 4), "intrinsics": (4,), "timestamps": ()},
     moving=("world_to_cam", "timestamps"),
     lenses=True,
+    shutters=True,
 )
 PARAMETERS = tuple(PROJECTION.parameters)
 
@@ -44,6 +45,7 @@ def project_gaussians4d(
     with_depth: bool = False,
     with_normals: bool = False,
     statistics: Tensor | None = None,
+    shutters: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Slices N 4D Gaussians at the time of each of C cameras and projects them (Duan et al. 2024, section 3).
 
@@ -56,6 +58,7 @@ def project_gaussians4d(
             `luxel.render.ops.raster.project_gaussians.project_gaussians`. Normals have no gradient.
         statistics: [N, 4], filled by the backward: sums over the views of the norm of d loss / d mean2d (half image
             sizes) and of |d loss of the view / d times|, times seen, largest radius relative to the image.
+        shutters: rolling shutters of the cameras, [C, 8], see `luxel.render.shutter`; differentiable by the velocities.
 
     Returns:
         What `project_gaussians` returns: splats [C, N, 8], values [C, N, D], tile_counts [C, N], totals [2].
@@ -66,6 +69,7 @@ def project_gaussians4d(
     return PROJECTION(
         (*parameters, world_to_cam, intrinsics, timestamps),
         statistics,
+        shutters,
         width=width,
         height=height,
         sh_degree=sh_degree,

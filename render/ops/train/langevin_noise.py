@@ -33,7 +33,8 @@ def langevin_noise_(
     so that a repeated step moves everything as it did, on every backend.
 
     Args:
-        means [N, 3], quats [N, 4], log_scales [N, 3], opacity_logits [N]: of `Gaussians`, float32, contiguous.
+        means [N, 3], quats [N, 4], log_scales [N, 3], opacity_logits [N]: of `Gaussians`, float32, contiguous; of
+            `Surfels`, whose log_scales are [N, 2], nothing moves along the normal.
         rate: learning rate of the means, float32 [1], on the device.
         step: int32 [1], on the device.
         skip: int32 [1], on the device; nothing moves where it is not 0.
@@ -59,11 +60,11 @@ def _run(
     strength: float,
     seed: int,
 ) -> None:
-    n = means.shape[0]
+    n, flat = means.shape[0], log_scales.dim() == 2 and log_scales.shape[1] == 2
     expected: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
         "means": (means, torch.float32, (n, 3)),
         "quats": (quats, torch.float32, (n, 4)),
-        "log_scales": (log_scales, torch.float32, (n, 3)),
+        "log_scales": (log_scales, torch.float32, (n, 2 if flat else 3)),
         "opacity_logits": (opacity_logits, torch.float32, (n,)),
         "rate": (rate, torch.float32, (1,)),
         "step": (step, torch.int32, (1,)),
@@ -77,6 +78,7 @@ def _run(
         **{name: tensor for name, (tensor, *_) in expected.items()},
         seed=seed,
         count=n,
+        flat=int(flat),
         strength=strength,
     )
 

@@ -13,6 +13,9 @@ from torch import Tensor
 from luxel.render.native import library_for
 from luxel.render.ops.raster.projection import OFF, Projection, projection_of, type_of
 from luxel.render.ops.registry import define, register_implementation, require
+from luxel.render.shutter import NUMBERS as SHUTTER_NUMBERS
+
+OPERANDS = 16  # of the operation after the penalties, from tile_counts to g_shutters
 
 
 def project_adam_(
@@ -37,6 +40,8 @@ def project_adam_(
     skip: Tensor | None = None,
     penalty_factor: Tensor | None = None,
     g_world_to_cam: Tensor | None = None,
+    shutters: Tensor | None = None,
+    g_shutters: Tensor | None = None,
     **options: Any,
 ) -> None:
     """The backward of a projection and one step of Adam with its gradients, in place (Kingma & Ba 2015, alg. 1).
@@ -70,6 +75,7 @@ def project_adam_(
         skip: int32 [1]; where it is not 0 nothing at all is changed.
         penalty_factor: [1], like ``schedule`` on the device: times all penalties; None: 1.
         g_world_to_cam: [C, 4, 4], added to.
+        shutters: of Gaussians, as in the forward, [C, 8]. g_shutters: [C, 8], added to.
         options: width ... with_normals, as given to the forward, where left-out switches are off; and penalties, 0
             where left out. opacity_penalty, scale_penalty (Gaussians) add opacity_penalty * (sum of opacities) +
             scale_penalty * (sum of all scales) to the loss (3DGS-MCMC, Kheradmand et al. 2024); for means, divide the
@@ -103,6 +109,7 @@ def project_adam_(
             skip,
             penalty_factor,
             g_world_to_cam,
+            *step.of_shutters(shutters, g_shutters),
         )
 
 
@@ -120,12 +127,13 @@ class AdamStep:
         names = (*self.projection.options, *self.projection.penalties)
         options = ", ".join(f"{type_of(name)} {name}" for name in names)
         cameras = ", ".join(f"Tensor {name}" for name in self.projection.cameras)
+        shutters = ", Tensor? shutters=None, Tensor(f!)? g_shutters=None" if self.projection.shutters else ""
         define(
             f"{self.name}(Tensor(a!)[] parameters, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, "
             f"Tensor?[] extras, {cameras}, Tensor(d!)? statistics, {options}, Tensor tile_counts, Tensor g_splats, "
             "Tensor g_values, Tensor schedule, float beta1, float beta2, float eps, bool visible_only, "
             "bool active_sh_only, bool keep_sh_rest, bool largest_of_views, Tensor? skip, Tensor? penalty_factor, "
-            "Tensor(e!)? g_world_to_cam) -> ()"
+            f"Tensor(e!)? g_world_to_cam{shutters}) -> ()"
         )
         register_implementation(self.name, self._update, self._check)
 
@@ -145,25 +153,35 @@ class AdamStep:
             )
         return [{**off, **options}[name] for name in known]
 
+    def of_shutters(self, shutters: Tensor | None, g_shutters: Tensor | None) -> tuple[Tensor | None, ...]:
+        """The last arguments of the operation; TypeError where the primitive has none."""
+        if self.projection.shutters:
+            return shutters, g_shutters
+        if shutters is not None or g_shutters is not None:
+            raise TypeError(f"{self.name}: cameras must not have a rolling shutter")
+        return ()
+
     def _split(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Four lists by parameter, cameras, statistics, options, penalties, and what follows."""
         cameras = 4 + len(self.projection.cameras)
         options = cameras + 1 + len(self.projection.options)
         penalties = options + len(self.projection.penalties)
         parts = args[4:cameras], args[cameras], args[cameras + 1 : options], args[options:penalties]
-        return *args[:4], *parts, args[penalties:]
+        rest = args[penalties:]
+        return *args[:4], *parts, (*rest, *(None,) * (OPERANDS - len(rest)))
 
     def _check(self, *args: Any) -> None:
         projection, stage = self.projection, self.name
         parameters, exp_avgs, exp_avg_sqs, extras, cameras, statistics, options, _, rest = self._split(args)
-        tile_counts, g_splats, g_values, schedule, *_, skip, penalty_factor, g_world_to_cam = rest
+        tile_counts, g_splats, g_values, schedule, *_, skip, penalty_factor, g_world_to_cam = rest[:-2]
+        shutters, g_shutters = rest[-2:]
         lists = {"exp_avgs": exp_avgs, "exp_avg_sqs": exp_avg_sqs, "extras": extras}
         for name, tensors in {"parameters": parameters, **lists}.items():
             if len(tensors) != len(projection.parameters):
                 raise ValueError(
                     f"{stage}: {name} must be {len(projection.parameters)} tensors, got {len(tensors)}"
                 )
-        projection.check((*parameters, *cameras))
+        projection.check((*parameters, *cameras), shutters)
         first, c = parameters[0], cameras[0].shape[0]
         n, real = first.shape[0], first.dtype
         expected = {
@@ -179,13 +197,14 @@ class AdamStep:
             "skip": (skip, torch.int32, (1,)),
             "penalty_factor": (penalty_factor, real, (1,)),
             "g_world_to_cam": (g_world_to_cam, real, (c, 4, 4)),
+            "g_shutters": (g_shutters, real, (c, SHUTTER_NUMBERS)),
         }
         require(stage, first.device, expected)
         changed = dict(zip(projection.parameters, parameters, strict=True))
         changed |= {
             f"{kind}[{i}]": t for kind in ("exp_avgs", "exp_avg_sqs") for i, t in enumerate(lists[kind])
         }
-        changed |= {"statistics": statistics, "g_world_to_cam": g_world_to_cam}
+        changed |= {"statistics": statistics, "g_world_to_cam": g_world_to_cam, "g_shutters": g_shutters}
         for name, tensor in changed.items():
             if tensor is not None and not tensor.is_contiguous():
                 raise ValueError(f"{stage}: {name} is changed in place and must be contiguous")
@@ -200,7 +219,8 @@ class AdamStep:
         if not first.shape[0]:
             return
         tile_counts, g_splats, g_values, schedule, beta1, beta2, eps, *switches = rest
-        visible_only, active_sh_only, keep_sh_rest, largest, skip, penalty_factor, g_world_to_cam = switches
+        visible_only, active_sh_only, keep_sh_rest, largest, skip, penalty_factor, *gradients = switches
+        g_world_to_cam, shutters, g_shutters = gradients
         extras = [None if t is None else t.contiguous() for t in extras]
         addresses = [
             [0 if t is None else t.data_ptr() for t in of_one]
@@ -209,11 +229,13 @@ class AdamStep:
         penalties = dict(zip(projection.penalties, weights, strict=True))
         if penalties:
             penalties["penalty_factor"] = penalty_factor
+        if shutters is not None:
+            penalties["g_shutters"] = g_shutters
         library_for(first.device).call(
             f"{projection.stage}_bwd",
             first.device,
             first.dtype,
-            **projection.arguments((*parameters, *cameras), options),
+            **projection.arguments((*parameters, *cameras), options, shutters),
             tile_counts=tile_counts.contiguous(),
             g_splats=g_splats.contiguous(),
             g_values=g_values.contiguous(),

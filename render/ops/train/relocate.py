@@ -38,7 +38,7 @@ def relocate_(
     for the device.
 
     Args:
-        parameters: of `Gaussians` in their order, float32, contiguous, R >= count + added rows.
+        parameters: of `Gaussians` or `Surfels` in their order, float32, contiguous, R >= count + added rows.
         exp_avgs, exp_avg_sqs: Adam's moments, likewise; those of sources and copies become 0.
         count: N, rows that are there.
         min_opacity: with ``added`` 0 the rows at most this opaque move, and those that are not finite. None of the
@@ -64,7 +64,8 @@ def _run(*args: object) -> tuple[Tensor, Tensor, Tensor]:
     named = dict(zip(_NAMES, rows, strict=True))
     device, stride = rows[0].device, named["sh_rest"].shape[1]
     present = rows[0].shape[0]
-    widths = dict(zip(PARAMETERS, ((3,), (4,), (3,), (), (3,), (stride, 3)), strict=True))
+    flat = named["log_scales"].dim() == 2 and named["log_scales"].shape[1] == 2
+    widths = dict(zip(PARAMETERS, ((3,), (4,), (2 if flat else 3,), (), (3,), (stride, 3)), strict=True))
     expected: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
         prefix + name: (named[prefix + name], torch.float32, (present, *widths[name]))
         for prefix in _KINDS
@@ -95,6 +96,7 @@ def _run(*args: object) -> tuple[Tensor, Tensor, Tensor]:
         copies=copies,
         moved=moved,
         sh_stride=stride,
+        flat=int(flat),
         step=step,
         seed=seed,
         min_opacity=min_opacity,

@@ -12,7 +12,8 @@ MOST_DIRECTIONS = 8
 
 define(
     "view_adam_(Tensor(a!) values, Tensor(b!) first, Tensor(c!) second, Tensor? common, Tensor views, "
-    "Tensor gradients, Tensor schedule, Tensor skip, float beta1, float beta2, float eps) -> ()"
+    "Tensor gradients, Tensor schedule, Tensor skip, float beta1, float beta2, float eps, Tensor? centre, "
+    "float penalty) -> ()"
 )
 
 
@@ -28,6 +29,8 @@ def view_adam_(
     *,
     betas: tuple[float, float],
     eps: float,
+    centre: Tensor | None = None,
+    penalty: float = 0.0,
 ) -> None:
     """One step of Adam, in place, on the rows of a table that a step saw; then what all views share is taken out.
 
@@ -42,11 +45,15 @@ def view_adam_(
         schedule: step size and divisor of the second moment, float32 [2].
         skip: int32 [1]; where it is not 0 nothing changes.
         betas, eps: of Adam.
+        centre: where the penalty is 0, float32 [V, P]; None: at 0.
+        penalty: times the distance of the values from there is added to their gradients.
 
     Raises:
         ValueError: shapes, types or devices do not fit.
     """
-    torch.ops.luxel.view_adam_(values, first, second, common, views, gradients, schedule, skip, *betas, eps)
+    torch.ops.luxel.view_adam_(
+        values, first, second, common, views, gradients, schedule, skip, *betas, eps, centre, penalty
+    )
 
 
 def _run(
@@ -61,6 +68,8 @@ def _run(
     beta1: float,
     beta2: float,
     eps: float,
+    centre: Tensor | None,
+    penalty: float,
 ) -> None:
     if values.dim() != 2 or not all(t.is_contiguous() for t in (values, first, second)):
         raise ValueError(
@@ -76,6 +85,7 @@ def _run(
         "first": (first, real, (count, width)),
         "second": (second, real, (count, width)),
         "common": (common, real, (count * width, directions)),
+        "centre": (centre, real, (count, width)),
         "views": (views, torch.int64, (len(views),)),
         "gradients": (gradients, real, (len(views), width)),
         "schedule": (schedule, real, (2,)),
@@ -93,6 +103,7 @@ def _run(
         common=values
         if common is not None and not directions
         else common,  # no directions: any address but none
+        centre=None if centre is None else centre.contiguous(),
         of_step=views.contiguous(),
         gradients=gradients.contiguous(),
         schedule=schedule.contiguous(),
@@ -104,6 +115,7 @@ def _run(
         beta1=beta1,
         beta2=beta2,
         eps=eps,
+        penalty=penalty,
     )
 
 

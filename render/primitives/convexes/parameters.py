@@ -16,6 +16,7 @@ from luxel.render.ops.raster.project_convexes import FEWEST, MOST, project_conve
 from luxel.render.primitives.gaussians.parameters import SH_C0, neighbour_distance
 from luxel.render.primitives.parameters import Parameters, Projected, Viewing
 from luxel.render.primitives.similarity import Similarity
+from luxel.render.shutter import NO_SHUTTER, NO_SHUTTER_REMEDY
 
 MASK_THRESHOLD = 0.01  # a convex whose mask is not above this is not drawn
 STARTING_SIGMA = {"light": 9.5e-4, "outdoor": 1e-3, "indoor": 9e-4}  # by the authors' presets
@@ -98,14 +99,16 @@ class Convexes(Parameters):
 
         Raises:
             ValueError: normals are requested.
-            LuxelError: a camera has a lens.
+            LuxelError: a camera has a lens or a rolling shutter.
         """
+        if view.shutters is not None:
+            raise LuxelError(NO_SHUTTER.format(noun="Convexes"), NO_SHUTTER_REMEDY)
         if view.intrinsics.shape[-1] > 4:
             raise LuxelError(NO_LENS.format(noun="Convexes"), NO_LENS_REMEDY)
         if view.with_normals:
             raise ValueError("with_normals must be False for convexes, which have no normals")
         options = view._asdict()
-        for name in ("times", "dilation", "antialiased", "with_normals"):
+        for name in ("times", "dilation", "antialiased", "with_normals", "shutters"):
             del options[name]
         return Projected(*project_convexes(tuple(self.tensors().values()), statistics=statistics, **options))
 

@@ -6,6 +6,40 @@ import torch
 from torch import Tensor
 
 
+def distortion_reference(
+    density: Tensor,
+    dt: Tensor,
+    t: Tensor,
+    ranges: Tensor,
+    step: float,
+    growth: float,
+    unit: float,
+    scale: float = 1.0,
+    min_transmittance: float = 1e-4,
+) -> Tensor:
+    """Distortion of rays (Barron et al. 2022, "Mip-NeRF 360", equation 15), pair by pair, [R]; differentiable
+    by density.
+
+    Args:
+        density, dt, t, ranges, scale, min_transmittance: as in `composite_reference`.
+        step, growth: steps are max(step, growth t) long; s counts them.
+        unit: steps of a unit of s; every sample is 1 / unit wide.
+    """
+    edge = step / growth if growth > 0 else float("inf")
+    s = torch.where(t <= edge, t / step, 0)
+    if growth > 0:
+        s = torch.where(t <= edge, s, (1 + (t / edge).log()) / growth)
+    s = s / unit
+    total = []
+    for first, count in ranges.tolist():
+        depths = scale * density[first : first + count].clamp(-15, 15).exp() * dt[first : first + count]
+        reached = (-(depths.cumsum(0) - depths)).exp()
+        weights = torch.where(reached >= min_transmittance, reached * -torch.expm1(-depths), 0)
+        apart = (s[first : first + count, None] - s[None, first : first + count]).abs()
+        total.append(weights @ apart @ weights + (weights**2).sum() / (3 * unit))
+    return torch.stack(total)
+
+
 def composite_reference(
     density: Tensor,
     colour: Tensor,

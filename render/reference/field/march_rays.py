@@ -77,3 +77,72 @@ def march_rays_reference(
         margin = torch.minimum(margin, (scaled - scaled.round()).abs().amin(-1))
     rows = inside.nonzero()[:, 0]
     return rows, points[inside].clamp(0, 1), t[inside], margin
+
+
+def contracted_reference(p: Tensor) -> Tensor:
+    """Positions relative to a box, [S, 3], contracted to [0, 1]: Barron et al. 2022, "Mip-NeRF 360", equation
+    10, with the largest coordinate in place of the norm."""
+    x = 2 * p - 1
+    reach = x.abs().amax(-1, keepdim=True)
+    c = torch.where(reach <= 1, x, (2 - 1 / reach) * x / reach)
+    return (2 + c) / 4
+
+
+def march_cascades_reference(
+    origins: Tensor,
+    directions: Tensor,
+    box: Sequence[float],
+    step: float,
+    occupied: Tensor,
+    *,
+    growth: float,
+    near: float = 0.0,
+    jitter: float = 0.5,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Every place of each ray in the outermost of K boxes whose cell is occupied; steps are max(step, growth t) long.
+
+    Args:
+        origins, directions: rays, the directions of unit length, [R, 3].
+        box: low x, y, z, high x, y, z of the innermost box; each other is twice as large around the same centre.
+        step: least length of a step.
+        occupied: bool [K, G, G, G], indexed [cascade, z, y, x].
+        growth: of steps with the distance, 0 or more.
+        near: along the ray.
+        jitter: of all rays.
+
+    Returns:
+        Rays of the samples, in order, [S]; positions relative to the innermost box, [S, 3]; t, [S]; lengths
+        of the steps, [S]; and how near each place is to a face of a cell or to the end of its ray, [R, K].
+    """
+    cascades, resolution = occupied.shape[:2]
+    low, high = (origins.new_tensor(part) for part in (box[:3], box[3:]))
+    origin, direction = (origins - low) / (high - low), directions / (high - low)
+    held = torch.where(direction < 0, direction.clamp_max(-1e-9), direction.clamp_min(1e-9))
+    half = 2 ** (cascades - 1) / 2
+    ends = torch.stack([(0.5 - half - origin) / held, (0.5 + half - origin) / held])
+    begin, end = ends.amin(0).amax(-1).clamp_min(near), ends.amax(0).amin(-1)
+    end = torch.where(end > begin, end, -torch.inf)
+
+    def arc(t: Tensor) -> Tensor:
+        if growth == 0:
+            return t / step
+        return torch.where(
+            t * growth <= step, t / step, (1 + (t * growth / step).clamp_min(1).log()) / growth
+        )
+
+    most = (arc(end.clamp_min(1e-9)) - arc(begin)).nan_to_num(0).amax().clamp_min(0)
+    u = arc(begin)[:, None] + torch.arange(int(most.item()) + 2, dtype=origins.dtype) + jitter
+    t = u * step
+    if growth > 0:
+        t = torch.where(u * growth <= 1, t, step / growth * (u * growth - 1).exp())
+    points = origin[:, None] + t[..., None] * direction[:, None]
+    reach = 2 * (points - 0.5).abs().amax(-1)
+    cascade = reach.clamp_min(1e-30).log2().ceil().clamp(0, cascades - 1)
+    local = (points - 0.5) / 2 ** cascade[..., None] + 0.5
+    cells = (local * resolution).floor().long().clamp(0, resolution - 1)
+    inside = (t < end[:, None]) & occupied[cascade.long(), cells[..., 2], cells[..., 1], cells[..., 0]]
+    scaled = local * resolution
+    margin = torch.minimum((t - end[:, None]).abs() / step, (scaled - scaled.round()).abs().amin(-1))
+    rows = inside.nonzero()[:, 0]
+    lengths = torch.maximum(t * growth, torch.full_like(t, step))
+    return rows, points[inside], t[inside], lengths[inside], margin

@@ -58,31 +58,38 @@ def blend_gaussians_reference(
 
 
 def blend_reference(
-    alpha_of: Callable[[slice], tuple[Tensor, Tensor]],
-    depth: Tensor,
-    values: Tensor,
+    alpha_of: Callable[[slice], tuple[Tensor, ...]],
+    depth: Tensor | Callable[[slice], Tensor],
+    values: Tensor | Callable[[slice], Tensor],
     pixels: Tensor,
     *,
     max_alpha: float,
     chunk: int,
+    count: int | None = None,
+    channels: int | None = None,
 ) -> Blended:
     """Blends M splats of any primitive, nearest first, at P pixels.
 
     Args:
-        alpha_of: given which splats, their alpha before the cap and whether it is valid, [P, m] each.
-        depth, values: the splats, [M], [M, D].
+        alpha_of: given which splats, their alpha before the cap and whether it is valid, [P, m] each; and optionally
+            the relative distance of a compared value of their own from its threshold.
+        depth, values: the splats, [M], [M, D]; or functions that give those at the pixels, [P, m], [P, m, D].
         pixels: centres, px, [P, 2].
         max_alpha: cap of alpha, at most 1; no gradient where it holds.
         chunk: splats taken at a time.
+        count, channels: M and D, where depth and values are functions.
     """
-    count, left = pixels.shape[0], torch.ones_like(pixels[:, 0])
-    image = values.new_zeros(count, values.shape[1])
+    left = torch.ones_like(pixels[:, 0])
+    count = depth.shape[0] if isinstance(depth, Tensor) else count
+    channels = values.shape[1] if isinstance(values, Tensor) else channels
+    assert count is not None and channels is not None, "functions do not say how many there are"
+    image = pixels.new_zeros(pixels.shape[0], channels)
     median, margin = torch.zeros_like(left), torch.full_like(left, torch.inf)
     contributors = torch.zeros_like(left, dtype=torch.int32)
     unmasked = left  # transmittance as if pixels never ended: once at 1e-4 it stays there
-    for start in range(0, depth.shape[0], chunk):
+    for start in range(0, count, chunk):
         part = slice(start, start + chunk)
-        raw, sound = alpha_of(part)
+        raw, sound, *jumps = alpha_of(part)
         with torch.no_grad():
             seen = (raw >= MIN_ALPHA) & sound
             after = unmasked[:, None] * (1 - torch.where(seen, raw.clamp_max(max_alpha), 0.0)).cumprod(1)
@@ -90,7 +97,9 @@ def blend_reference(
             before = torch.cat([unmasked[:, None], after[:, :-1]], 1)
             alive = before > MIN_TRANSMITTANCE
             crosses = used & (before > 0.5) & (after <= 0.5)
-            median = torch.where(crosses.any(1), depth[part][crosses.int().argmax(1)], median)
+            here = depth[part].expand_as(raw) if isinstance(depth, Tensor) else depth(part)
+            first = here.gather(1, crosses.int().argmax(1, keepdim=True))[:, 0]
+            median = torch.where(crosses.any(1), first, median)
             contributors = contributors + used.sum(1, dtype=torch.int32)
             distance = torch.stack(
                 [
@@ -98,6 +107,7 @@ def blend_reference(
                     torch.where(seen & alive, (raw / max_alpha - 1).abs(), torch.inf),
                     torch.where(seen & alive, (after / MIN_TRANSMITTANCE - 1).abs(), torch.inf),
                     torch.where(seen & alive, (after / 0.5 - 1).abs(), torch.inf),
+                    *(torch.where(seen & alive, jump, torch.inf) for jump in jumps),
                 ]
             )
             margin = margin.minimum(distance.amin((0, 2)))
@@ -105,7 +115,11 @@ def blend_reference(
         alpha = torch.where(used, raw.clamp_max(max_alpha), 0.0)
         inclusive = left[:, None] * (1 - alpha).cumprod(1)
         exclusive = torch.cat([left[:, None], inclusive[:, :-1]], 1)
-        image = image + (exclusive * alpha) @ values[part]
+        weights = exclusive * alpha
+        if isinstance(values, Tensor):
+            image = image + weights @ values[part]
+        else:
+            image = image + (weights[..., None] * values(part)).sum(1)
         left = inclusive[:, -1]
     return Blended(image, left, median, contributors, margin)
 

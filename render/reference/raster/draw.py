@@ -11,9 +11,11 @@ from luxel.render.primitives.convexes import Convexes
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.primitives.gaussians4d import Gaussians4d
 from luxel.render.primitives.parameters import Parameters
+from luxel.render.primitives.surfels import Surfels
 from luxel.render.reference.raster.rasterize import ReferenceFrame, rasterize_reference
 from luxel.render.reference.raster.rasterize_convexes import rasterize_convexes_reference
 from luxel.render.reference.raster.rasterize_gaussians4d import rasterize_gaussians4d_reference
+from luxel.render.reference.raster.rasterize_surfels import rasterize_surfels_reference
 
 
 def draw_reference(
@@ -30,4 +32,6 @@ def draw_reference(
         return rasterize_gaussians4d_reference(scene, camera, time, **options)
     if isinstance(scene, Convexes):
         return rasterize_convexes_reference(scene, camera, **options)
+    if isinstance(scene, Surfels):
+        return rasterize_surfels_reference(scene, camera, **options)
     raise TypeError(f"there is no reference for {type(scene).__name__} at time {time}")

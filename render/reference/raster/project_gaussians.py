@@ -113,12 +113,20 @@ def _project(
     world_to_cam = camera.world_to_cam.to(e.means)
     rotation, translation = world_to_cam[:3, :3], world_to_cam[:3, 3]
     in_camera = e.means @ rotation.T + translation
-    depth, within = in_camera[:, 2], torch.ones_like(e.opacity, dtype=torch.bool)
+    within = torch.ones_like(e.opacity, dtype=torch.bool)
+    if camera.shutter is not None:
+        before = in_camera[:, 2] if camera.lens is None else depth_behind_lens(in_camera, camera)[0]
+        within = (before > camera.near) & (before < camera.far)
+        if camera.lens is not None:
+            within = within & depth_behind_lens(in_camera, camera)[1]
+        in_camera = roll_reference(in_camera, camera)
+    depth = in_camera[:, 2]
     if camera.lens is None:
         mean2d, cov2d = _by_jacobian(in_camera, rotation @ e.root, camera)
     else:
         mean2d, cov2d = _by_sigma_points(in_camera, rotation @ e.root, camera)
-        depth, within = depth_behind_lens(in_camera, camera)
+        depth, inside = depth_behind_lens(in_camera, camera)
+        within = within & inside
     plain_xx, xy, plain_yy = cov2d[:, 0, 0], cov2d[:, 0, 1], cov2d[:, 1, 1]
     xx, yy = plain_xx + dilation, plain_yy + dilation
     det = xx * yy - xy * xy
@@ -141,6 +149,31 @@ def _project(
     splats = Splats(index, mean2d, depth, opacity, conic, half_extent, color.clamp_min(0), normal)
     parts = [mean2d, conic, half_extent, color, normal, depth[:, None], opacity[:, None], det[:, None]]
     return splats, torch.cat(parts, -1).isfinite().all(-1) & (det > 0) & within
+
+
+def roll_reference(in_camera: Tensor, camera: Camera) -> Tensor:
+    """Points where they are when their rows are read, [N, 3]; see `luxel.render.shutter`."""
+    assert camera.shutter is not None
+    linear, angular, direction = camera.shutter.to(in_camera).split((3, 3, 2))
+    velocity = linear + torch.linalg.cross(angular.expand_as(in_camera), in_camera)
+    size = in_camera.new_tensor([camera.width, camera.height])
+    least = LEAST_DEPTH * in_camera[:, 2]
+
+    def time_of(points: Tensor) -> Tensor:
+        shown = _image_of(points, camera, least) / size - 0.5
+        return (shown * direction.detach()).sum(-1, keepdim=True).clamp(-0.5, 0.5)
+
+    return in_camera + time_of(in_camera + time_of(in_camera) * velocity) * velocity
+
+
+def _image_of(points: Tensor, camera: Camera, least: Tensor) -> Tensor:
+    """Pixels of points in camera axes, [N, 2]."""
+    intrinsics = camera.intrinsics.to(points)
+    if camera.lens is None:
+        shown = points[:, :2] / points[:, 2:]
+    else:
+        shown = torch.stack(image_through(camera.lens.to(points), *points.unbind(-1), least_depth=least), -1)
+    return shown * intrinsics[:2] + intrinsics[2:]
 
 
 def _by_jacobian(in_camera: Tensor, root: Tensor, camera: Camera) -> tuple[Tensor, Tensor]:

@@ -118,11 +118,14 @@ def view_adam_reference(
     schedule: tuple[float, float],
     betas: tuple[float, float],
     eps: float,
+    centre: Tensor | None = None,
+    penalty: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """New values and moments; see `luxel.render.ops.train.view_adam.view_adam_`."""
     values, first, second = values.clone(), first.clone(), second.clone()
     for view in views.unique().tolist():
-        gradient = gradients[views == view].sum(0)
+        away = values[view] if centre is None else values[view] - centre[view]
+        gradient = gradients[views == view].sum(0) + penalty * away
         first[view] = betas[0] * first[view] + (1 - betas[0]) * gradient
         second[view] = betas[1] * second[view] + (1 - betas[1]) * gradient.square()
         values[view] -= schedule[0] * first[view] / ((second[view] / schedule[1]).sqrt() + eps)

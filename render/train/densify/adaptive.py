@@ -134,11 +134,10 @@ class AdaptiveStrategy(Strategy):
     def _parts(self, gaussians: Any, generator: torch.Generator) -> Any:
         """Draws centres from the Gaussians themselves and shrinks them by 1.6."""
         device, dtype = gaussians.device, gaussians.means.dtype
-        noise = (
-            torch.randn(gaussians.count, 3, generator=generator, device=device, dtype=dtype)
-            * gaussians.scales
-        )
-        gaussians.means = gaussians.means + (quat_to_matrix(gaussians.quats) @ noise[:, :, None])[:, :, 0]
+        scales = gaussians.scales  # [N, 3], of surfels [N, 2]
+        noise = torch.randn(scales.shape, generator=generator, device=device, dtype=dtype) * scales
+        axes = quat_to_matrix(gaussians.quats)[..., : scales.shape[1]]
+        gaussians.means = gaussians.means + (axes @ noise[:, :, None])[:, :, 0]
         gaussians.log_scales = gaussians.log_scales - torch.tensor(1.6, dtype=dtype).log().item()
         return gaussians
 

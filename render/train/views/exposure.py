@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -18,7 +18,11 @@ ExposureModel = Literal["none", "gain", "affine", "camera"]
 WIDTHS = {"gain": 3, "affine": 12, "camera": 3}  # parameters per image
 TABLES = {"gain": "exposure", "affine": "exposure", "camera": "exposure.stops"}  # names in a checkpoint
 SHARED = 6  # parameters per camera: vignetting and response
-RATE, FINAL = 0.02, 0.05
+RATE, FINAL = 0.012, 0.05
+FASTEST = 0.06
+START = 0.05  # share of the run from which on they are learnt
+# Exposures that go with the direction of view can be traded for colours that do: the penalty settles which.
+PENALTY = 0.005
 FEWEST_VIEWS = 4  # per camera on average; see `Cameras`
 
 
@@ -47,7 +51,11 @@ class Exposure:
 
     def __init__(self, model: ExposureModel, views: Sequence[View], device: torch.device) -> None:
         self.model = model
-        self.table = ViewTable(TABLES[model], len(views), WIDTHS[model], RATE, FINAL, device)
+        # Runs of all lengths reach the same exposures.
+        pace: dict[str, Any] = {"start": START, "scaling": 1.0, "fastest": FASTEST}
+        self.table = ViewTable(
+            TABLES[model], len(views), WIDTHS[model], RATE, FINAL, device, penalty=PENALTY, **pace
+        )
         self.shared: ViewTable | None = None
         if model == "camera":
             self._cameras = Cameras(views)
@@ -55,9 +63,10 @@ class Exposure:
             # Nothing is taken out of what all cameras share: it is their vignetting and response.
             nothing = torch.zeros(self._cameras.count * SHARED, 0)
             self.shared = ViewTable(
-                "exposure.cameras", self._cameras.count, SHARED, RATE, FINAL, device, nothing
+                "exposure.cameras", self._cameras.count, SHARED, RATE, FINAL, device, nothing, **pace
             )
-            self.table.values[:, 0] = first_stops(views).to(device)
+            stops = first_stops(views).to(device)
+            self.table.begin_at(torch.stack([stops, torch.zeros_like(stops), torch.zeros_like(stops)], 1))
 
     @property
     def tables(self) -> list[ViewTable]:

@@ -16,8 +16,9 @@ from luxel.render.train.dataset import Target
 from luxel.render.train.views.exposure import Exposure
 from luxel.render.train.views.poses import PoseRefinement
 from luxel.render.train.views.sharpness import sharpness_weights
+from luxel.render.train.views.shutters import RollingShutter
 from luxel.render.train.views.table import ViewTable
-from luxel.render.train.views.transients import static_weight, threshold
+from luxel.render.train.views.transients import threshold, without_transients
 
 
 @dataclass
@@ -29,21 +30,30 @@ class ViewModels:
         poses: of the cameras.
         ignore_transients: whether what only single photographs show is left out of the loss.
         weights: of the views' photometric losses, [V]; None: 1.
+        shutter: velocities of the cameras during a readout.
     """
 
     exposure: Exposure | None = None
     poses: PoseRefinement | None = None
     ignore_transients: bool = False
     weights: Tensor | None = None
+    shutter: RollingShutter | None = None
 
     @staticmethod
-    def of(config: TrainConfig, views: Sequence[View], extent: float, device: torch.device) -> ViewModels:
+    def of(
+        config: TrainConfig,
+        views: Sequence[View],
+        extent: float,
+        device: torch.device,
+        held_out: Sequence[View] = (),
+    ) -> ViewModels:
         """As a configuration asks for it.
 
         Args:
             views: for training.
             extent: of the scene, capture units.
             device: of the scene.
+            held_out: other views, which may be frames of the same films.
 
         Raises:
             LuxelError: the configuration needs what the views do not have.
@@ -54,13 +64,27 @@ class ViewModels:
             centres = torch.stack([view.camera.position for view in views])
             poses = PoseRefinement(centres, extent, device)
         weights = sharpness_weights(views).to(device) if config.downweight_blur else None
-        return ViewModels(exposure, poses, config.ignore_transients, weights)
+        shutter = None
+        if config.rolling_shutter:
+            readout = config.readout, config.readout_direction
+            shutter = RollingShutter(views, held_out, *readout, extent, device)
+        return ViewModels(exposure, poses, config.ignore_transients, weights, shutter)
 
     @property
-    def tables(self) -> tuple[ViewTable | None, ViewTable | None, ViewTable | None]:
-        """The parameters of exposure, poses and cameras."""
+    def tables(self) -> tuple[ViewTable | None, ...]:
+        """The parameters of exposure, poses, cameras and shutters."""
         exposure = self.exposure
-        return exposure and exposure.table, self.poses and self.poses.table, exposure and exposure.shared
+        of_exposure = exposure and exposure.table, exposure and exposure.shared
+        return (
+            of_exposure[0],
+            self.poses and self.poses.table,
+            of_exposure[1],
+            self.shutter and self.shutter.table,
+        )
+
+    def seen(self, views: Sequence[View]) -> Sequence[View]:
+        """Held-out views with the cameras that they are rendered with."""
+        return views if self.shutter is None else self.shutter.seen(views)
 
     @property
     def scoring(self) -> dict[str, Any]:
@@ -79,7 +103,9 @@ class ViewModels:
             samples: visits of all views in the whole run.
         """
         visits = [(0.0, 1.0) if table is None else table.schedule(sample, samples) for table in self.tables]
-        exposure, pose, camera = visits
+        exposure, pose, camera, shutter = visits
+        if self.poses is None:  # poses and shutters have the same rates
+            pose = shutter
         return *exposure, *pose, threshold(sample / max(1, samples)), *camera
 
     def weights_of(self, rows: Tensor) -> Tensor | None:
@@ -91,7 +117,7 @@ class ViewModels:
         return None if self.weights is None else self.weights.index_select(0, view_numbers(rows))
 
     def counted(self, image: Tensor, target: Target, row: Tensor) -> Target:
-        """The target with the weights of the pixels that count in the loss.
+        """The target with the weights of the pixels that count in the loss, and with the render in place of the others.
 
         Args:
             image: as the photographs would show it, [B, H, W, 3].
@@ -100,8 +126,8 @@ class ViewModels:
         """
         if not self.ignore_transients:
             return target
-        weight = static_weight(image.detach(), target.rgb, target.weight, row[THRESHOLD])
-        return target._replace(weight=weight)
+        rgb, weight = without_transients(image.detach(), target.rgb, target.weight, row[THRESHOLD])
+        return target._replace(rgb=rgb, weight=weight)
 
     def tensors(self) -> dict[str, Tensor]:
         """The complete state by name, for a checkpoint."""

@@ -25,9 +25,12 @@ class ViewTable:
         name: of the tensors in a checkpoint.
         views: V, number of training views.
         width: P, parameters per view.
-        rate: learning rate at the start of a run with 450 visits of each view; with fewer it is higher.
+        rate: learning rate at the start of a run with 450 visits of each view; with fewer it is higher, by their
+            ratio to the power of ``scaling``, and at most ``fastest``.
         final: learning rate at the end, as a share of ``rate``.
         device: of the tensors.
+        start: share of the run at which learning begins; the values stay as they are before.
+        penalty: weight of half the sum of squares of the values less those at the start, in the loss of their view.
         common: orthonormal directions of the space of all parameters that are removed, [V P, G]; None: the mean over
             the views of each parameter.
 
@@ -44,11 +47,24 @@ class ViewTable:
         final: float,
         device: torch.device,
         common: Tensor | None = None,
+        *,
+        start: float = 0.0,
+        penalty: float = 0.0,
+        scaling: float = 0.5,
+        fastest: float = math.inf,
     ) -> None:
         self.name, self.rate, self.final = name, rate, final
+        self.start, self.penalty = start, penalty
+        self.scaling, self.fastest = scaling, fastest
         self.values = torch.zeros(views, width, device=device)
         self._first, self._second = torch.zeros_like(self.values), torch.zeros_like(self.values)
+        self._centre: Tensor | None = None
         self._common = None if common is None else common.to(self.values).contiguous()
+
+    def begin_at(self, values: Tensor) -> None:
+        """Sets the values that learning begins with, [V, P]; the penalty is 0 there."""
+        self.values.copy_(values)
+        self._centre = self.values.clone()
 
     def schedule(self, sample: int, samples: int) -> tuple[float, float]:
         """Step size and divisor of the second moment for one visit, bias corrections included.
@@ -59,7 +75,9 @@ class ViewTable:
         """
         views = self.values.shape[0]
         visit, visits = sample // views + 1, max(1.0, samples / views)
-        rate = self.rate * math.sqrt(TYPICAL_VISITS / visits) * self.final ** (sample / max(1, samples))
+        progress = (sample / max(1, samples) - self.start) / (1 - self.start)
+        highest = min(self.fastest, self.rate * (TYPICAL_VISITS / visits) ** self.scaling)
+        rate = highest * self.final**progress if progress >= 0 else 0.0
         first, second = (1 - beta**visit for beta in BETAS)
         return rate / first, second
 
@@ -76,7 +94,18 @@ class ViewTable:
             schedule: what `schedule` gave, float32 [2], on the device.
             skip: [1]; where it is not 0 nothing changes.
         """
-        view_adam_(*self._state(), self._common, views, gradients, schedule, skip, betas=BETAS, eps=EPS)
+        view_adam_(
+            *self._state(),
+            self._common,
+            views,
+            gradients,
+            schedule,
+            skip,
+            betas=BETAS,
+            eps=EPS,
+            centre=self._centre,
+            penalty=self.penalty,
+        )
 
     def tensors(self) -> dict[str, Tensor]:
         """The complete state by name, for a checkpoint."""

@@ -10,12 +10,13 @@ from torch import Tensor
 
 BLOCK = 4  # pixels a side, over which differences are averaged
 SAMPLES = 4096  # blocks that the usual difference of a step is taken from
-BESIDE = 0.25  # of what is allowed, from which on a block beside a transient one is left out too
 USUAL = 0.5  # quantile of their differences that is the usual one
 FACTOR = 10.0  # of the usual difference, above which a block is taken for transient
 FLOOR = 0.1  # difference in [0, 1] below which none is
 CONTRAST = 0.5  # of the photograph's own standard deviation around a block, by which it may differ more
-START, FULL = 0.1, 0.3  # shares of the run at which the first blocks are left out, and by the factor above
+BESIDE = 0.25  # of what is allowed, above which a pixel of a transient block or beside one is left out
+CLOSED = 5  # pixels a side of the square that closes holes in what is left out, odd
+START, FULL = 0.05, 0.15  # shares of the run at which the first blocks are left out, and by the factor above
 
 
 def threshold(progress: float) -> float:
@@ -30,14 +31,34 @@ def threshold(progress: float) -> float:
 
 
 @torch.no_grad()
+def without_transients(
+    image: Tensor, photograph: Tensor, weight: Tensor | None, factor: Tensor
+) -> tuple[Tensor, Tensor]:
+    """A photograph that shows the render in place of what it alone shows, and the weights of its static pixels.
+
+    What has no weight keeps out of the loss, yet the windows of SSIM would compare its contrast; the render has that of
+    the scene behind it.
+
+    Args:
+        image, photograph, weight, factor: see `static_weight`.
+
+    Returns:
+        [B, H, W, 3] and [B, H, W].
+    """
+    static = static_weight(image, photograph, weight, factor)
+    return torch.where(static[..., None] > 0, photograph, image), static
+
+
+@torch.no_grad()
 def static_weight(image: Tensor, photograph: Tensor, weight: Tensor | None, factor: Tensor) -> Tensor:
     """Weights of pixels, 0 where a photograph differs from the render far more than it usually does.
 
-    Compared are mean colours around blocks: detail that is not learnt yet differs in its pixels and hardly in their
-    mean, and what stands before the scene has another colour. Where the photograph has strong contrast, small errors of
-    pose move much colour, so more is allowed. Blocks beside those are left out too where their own pixels differ
-    (errors of neighbours as in Sabour et al. 2023, RobustNeRF, sec. 4). The usual difference is a median: an object may
-    cover a good part of a photograph. Nothing here waits for the device.
+    Blocks decide where something is transient, their pixels how far it reaches. Compared are mean colours around
+    blocks: detail that is not learnt yet differs in its pixels and hardly in their mean, and what stands before the
+    scene has another colour. Where the photograph has strong contrast, small errors of pose move much colour, so more
+    is allowed. Of such blocks and those beside them (as in Sabour et al. 2023, RobustNeRF, sec. 4) the pixels that
+    differ themselves are left out, and the holes between them. The usual difference is a median: an object may cover a
+    good part of a photograph. Nothing here waits for the device.
 
     Args:
         image: rendered, [B, H, W, 3]. photograph: [B, H, W, 3].
@@ -49,20 +70,31 @@ def static_weight(image: Tensor, photograph: Tensor, weight: Tensor | None, fact
     """
     difference = (image - photograph).movedim(-1, 1)
     if weight is None:
-        away, own = _around(_blocks(difference)), _blocks(difference.abs())
+        away = _around(_blocks(difference))
     else:
         counted, weighted = _blocks(weight[:, None]), difference * weight[:, None]
         away = _around(_blocks(weighted)) / _around(counted).clamp_min(1e-6)
-        own = _blocks(weighted.abs()) / counted.clamp_min(1e-6)
-    away, own = away.abs().mean(1, keepdim=True), own.mean(1, keepdim=True)
+    away = away.abs().mean(1, keepdim=True)
     some = away.flatten()[:: max(1, away.numel() // SAMPLES)]
     usual = some.sort().values[int(USUAL * (some.numel() - 1))]
     allowed = (factor * usual).clamp_min(FLOOR) + CONTRAST * _contrast(photograph)
-    far = (away > allowed).to(away.dtype)
-    transient = nn.max_pool2d(far, 3, 1, 1) * (own > BESIDE * allowed)
-    height, width = image.shape[1:3]
-    grown = transient[:, 0].repeat_interleave(BLOCK, 1).repeat_interleave(BLOCK, 2)[:, :height, :width]
-    return 1 - grown if weight is None else weight * (1 - grown)
+    far = nn.max_pool2d((away > allowed).to(away.dtype), 3, 1, 1)
+    limit = torch.where(far > 0, BESIDE * allowed, math.inf)  # of the pixels of a block
+    own = difference.abs().mean(1) if weight is None else difference.abs().mean(1) * (weight > 0)
+    transient = (own > _pixels(limit, own)).to(own.dtype)
+    transient = -_largest(-_largest(transient))
+    return 1 - transient if weight is None else weight * (1 - transient)
+
+
+def _pixels(blocks: Tensor, like: Tensor) -> Tensor:
+    """Values of blocks [B, 1, h, w] for each of their pixels, [B, H, W]."""
+    height, width = like.shape[1:]
+    return blocks[:, 0].repeat_interleave(BLOCK, 1).repeat_interleave(BLOCK, 2)[:, :height, :width]
+
+
+def _largest(values: Tensor) -> Tensor:
+    """The largest of [B, H, W] in a square around each pixel."""
+    return nn.max_pool2d(values[:, None], CLOSED, 1, CLOSED // 2)[:, 0]
 
 
 def _contrast(image: Tensor) -> Tensor:

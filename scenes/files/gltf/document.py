@@ -19,13 +19,22 @@ from luxel.scenes.files.reading import check_file, read_bytes
 MAGIC, VERSION = b"glTF", 2
 JSON_CHUNK, BINARY_CHUNK = b"JSON", b"BIN\0"
 HEADER, CHUNK = struct.Struct("<4sII"), struct.Struct("<I4s")
-FLOAT, UNSIGNED_BYTE = 5126, 5121
+FLOAT, UNSIGNED_BYTE, UNSIGNED_SHORT, UNSIGNED_INT = 5126, 5121, 5123, 5125
 # By component type: the numpy type, and what a normalised integer is divided by.
-COMPONENTS = {5120: ("i1", 127), UNSIGNED_BYTE: ("u1", 255), 5122: ("<i2", 32767), 5123: ("<u2", 65535)}
+COMPONENTS = {
+    5120: ("i1", 127),
+    UNSIGNED_BYTE: ("u1", 255),
+    5122: ("<i2", 32767),
+    UNSIGNED_SHORT: ("<u2", 65535),
+}
+INDICES = {UNSIGNED_BYTE: "u1", UNSIGNED_SHORT: "<u2", UNSIGNED_INT: "<u4"}
 WIDTHS = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4}
 READ_EXTENSIONS = {"KHR_gaussian_splatting", "KHR_mesh_quantization"}
 COPY_AGAIN = "Copy or export the file again."
-EXPORT_PLAIN = "Export it with plain KHR_gaussian_splatting and all data inside the file, or as .ply."
+EXPORT_PLAIN = (
+    "Export it with all data inside the file and without compression (Gaussians with plain KHR_gaussian_splatting), or "
+    "as .ply."
+)
 
 Natural = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -112,7 +121,7 @@ class Asset(msgspec.Struct):
 
 
 class Document(msgspec.Struct, rename="camel"):
-    """The parts of a glTF document that scenes of Gaussians need."""
+    """The parts of a glTF document that scenes of Gaussians and meshes need."""
 
     asset: Asset
     accessors: list[Accessor] = []
@@ -136,7 +145,11 @@ def read_glb(path: Path) -> tuple[Document, memoryview]:
     Raises:
         CaptureError: it is not glTF 2.0 in one file, is cut short, or needs an extension that luxel does not read.
     """
-    data = memoryview(read_bytes(path))
+    return parse_glb(path, memoryview(read_bytes(path)))
+
+
+def parse_glb(path: Path, data: memoryview) -> tuple[Document, memoryview]:
+    """As `read_glb`, of the bytes of a file; the path is for messages."""
     start, end = _json_chunk(path, bytes(data[: HEADER.size + CHUNK.size]), len(data))
     document = _document(path, data[start:end])
     while end + CHUNK.size <= len(data):
@@ -194,6 +207,29 @@ def values(path: Path, document: Document, binary: memoryview, number: int) -> n
         CaptureError: the accessor is sparse or compressed, has an unknown type, or more values than bytes.
     """
     accessor = document.accessors[number]
+    kind, full = COMPONENTS.get(accessor.component_type, ("<f4", 0))
+    raw = _stored(path, document, binary, number, kind if full or accessor.component_type == FLOAT else None)
+    if not full:
+        return raw
+    out = raw.astype(np.float32)
+    if accessor.normalized:
+        np.maximum(np.divide(out, np.float32(full), out=out), np.float32(-1), out=out)
+    return out
+
+
+def indices(path: Path, document: Document, binary: memoryview, number: int) -> np.ndarray:
+    """The values of an accessor of vertex numbers, int64 [count].
+
+    Raises:
+        CaptureError: as `values`, or they are no unsigned integers.
+    """
+    kind = INDICES.get(document.accessors[number].component_type)
+    return _stored(path, document, binary, number, kind).reshape(-1).astype(np.int64)
+
+
+def _stored(path: Path, document: Document, binary: memoryview, number: int, kind: str | None) -> np.ndarray:
+    """The numbers of an accessor as they are in the file, of the numpy type ``kind``, [count, width]."""
+    accessor = document.accessors[number]
     if accessor.sparse is not None or accessor.buffer_view is None:
         raise unsupported(path, f"accessor {number} is sparse or compressed")
     view = document.buffer_views[accessor.buffer_view]
@@ -201,8 +237,7 @@ def values(path: Path, document: Document, binary: memoryview, number: int) -> n
         raise unsupported(path, f"accessor {number} is compressed ({', '.join(view.extensions)[:200]})")
     if view.buffer or not document.buffers or document.buffers[0].uri is not None:
         raise unsupported(path, f"accessor {number} has its data in another file")
-    kind, full = COMPONENTS.get(accessor.component_type, ("<f4", 0))
-    if accessor.type not in WIDTHS or (not full and accessor.component_type != FLOAT):
+    if accessor.type not in WIDTHS or kind is None:
         raise unsupported(
             path, f"accessor {number} is of {accessor.type[:20]} and component type {accessor.component_type}"
         )
@@ -215,15 +250,9 @@ def values(path: Path, document: Document, binary: memoryview, number: int) -> n
             COPY_AGAIN,
         )
     if not accessor.count:
-        return np.zeros((0, width), np.float32)
+        return np.zeros((0, width), kind)
     start = view.byte_offset + accessor.byte_offset
-    raw = np.ndarray((accessor.count, width), kind, binary, start, (stride, item))
-    if not full:
-        return raw
-    out = raw.astype(np.float32)
-    if accessor.normalized:
-        np.maximum(np.divide(out, np.float32(full), out=out), np.float32(-1), out=out)
-    return out
+    return np.ndarray((accessor.count, width), kind, binary, start, (stride, item))
 
 
 def placed_meshes(path: Path, document: Document) -> Iterator[tuple[Mesh, np.ndarray]]:

@@ -6,10 +6,9 @@ harmonics have the order and signs of 3DGS. Source: the README of the extension 
 
 from __future__ import annotations
 
-import json
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,15 +21,9 @@ from luxel.render.primitives.similarity import Similarity
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.axes import mirrored
 from luxel.scenes.files.gltf.document import (
-    BINARY_CHUNK,
-    CHUNK,
     COPY_AGAIN,
     FLOAT,
-    HEADER,
-    JSON_CHUNK,
-    MAGIC,
     UNSIGNED_BYTE,
-    VERSION,
     Document,
     Primitive,
     placed_meshes,
@@ -39,10 +32,11 @@ from luxel.scenes.files.gltf.document import (
     unsupported,
     values,
 )
+from luxel.scenes.files.gltf.writing import LARGEST, OWN_EXTRAS, about_asset, as_text, glb_chunks, glb_size
 from luxel.scenes.files.ply import write_atomically
 from luxel.scenes.files.primitive_ply import as_arrays
 from luxel.scenes.files.reading import reading
-from luxel.scenes.files.scene_facts import facts_from, facts_to
+from luxel.scenes.files.scene_facts import facts_from
 from luxel.scenes.files.scene_format import FACTS, SceneFacts, SceneFormat
 
 log = logging.getLogger(__name__)
@@ -53,9 +47,7 @@ KERNEL, COLOURS = (
     "ellipse",
     "srgb_rec709_display",
 )  # the only kernel of the extension, and luxel's colour space
-OWN_EXTRAS = "luxel"  # key of the extras of the asset
 POINTS = 0  # mode of a mesh primitive
-LARGEST = (1 << 32) - 1  # bytes of a file: its header has 32 bits for them
 GROWTH = 16  # bytes of parameters per byte of a file, at most: nodes may repeat a mesh
 MOST_PLACES = 4096  # of mesh primitives in a scene
 UNEVEN = 1e-3  # of a node's matrix from a rotation with uniform scale
@@ -214,23 +206,20 @@ def save_glb(path: str | Path, gaussians: Gaussians, facts: SceneFacts | None = 
             f"{path}: there are no Gaussians to write, and glTF has no empty scenes.", "Write .ply."
         )
     columns = _columns(as_arrays(gaussians), gaussians.sh_degree)
-    text = json.dumps(_header(columns, count, facts or SceneFacts()), separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 4)
+    text = as_text(_header(columns, count, facts or SceneFacts()))
     length = count * sum(column.size for column in columns)
-    total = HEADER.size + 2 * CHUNK.size + len(text) + length
+    total = glb_size(text, length)
     if total > LARGEST:
         raise CaptureError(
             f"{path}: {count} Gaussians need {total} bytes, and a .glb file has at most {LARGEST}.",
             "Write .ply, or fewer Gaussians.",
         )
 
-    def chunks() -> Iterator[bytes | memoryview]:
-        yield HEADER.pack(MAGIC, VERSION, total) + CHUNK.pack(len(text), JSON_CHUNK) + text
-        yield CHUNK.pack(length, BINARY_CHUNK)
-        for column in columns:
-            yield np.ascontiguousarray(column.make(), "u1" if column.colour else "<f4").data.cast("B")
-
-    write_atomically(path, chunks())
+    made = (
+        np.ascontiguousarray(column.make(), "u1" if column.colour else "<f4").data.cast("B")
+        for column in columns
+    )
+    write_atomically(path, glb_chunks(text, length, made))
 
 
 @dataclass
@@ -315,7 +304,7 @@ def _header(columns: list[Column], count: int, facts: SceneFacts) -> dict[str, A
     attributes = {column.name: number for number, column in enumerate(columns)}
     primitive = {"attributes": attributes, "mode": POINTS, "extensions": {EXTENSION: about}}
     return {
-        "asset": {"version": "2.0", "generator": "luxel", "extras": {OWN_EXTRAS: facts_to(facts)}},
+        "asset": about_asset(facts),
         "extensionsUsed": [EXTENSION],
         "scene": 0,
         "scenes": [{"nodes": [0]}],

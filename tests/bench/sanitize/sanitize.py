@@ -2,21 +2,20 @@
 
 What it covers
     Rasterizer forward and backward, of pinholes and through lenses: every channel count (colour, depth, normals,
-    features), antialiasing,
-    absolute gradients and statistics, deterministic sums, camera and background gradients, batches of
-    cameras, SH degrees 0-3, image sizes from 1x1 to several tiles, no Gaussians, one, all behind the camera,
-    NaN and infinite parameters, one that fills the image, thousands on one tile. Lists of a million splats, and
-    of more tiles than 16 bits tell apart. Photometric loss with both
-    paddings, with and without weights. Adam over several groups, dense and for visible rows only; Adam
-    fused into the projection's backward, for one camera and several, whole warps and parts, with gradients from
-    elsewhere and without, see `sanitize_adam.py`. Convexes likewise,
-    see `sanitize_convexes.py`; 4D Gaussians up to their splats, neighbours, and the losses of 4D Gaussians, with
-    spare rows and none seen, see `sanitize_gaussians4d.py`. The grid encoding with its first and second gradients, in
-    float32 and float16, fields as one stage, and positions in order, see `sanitize_fields.py`. The multilayer
-    perceptron in half and in float, see `sanitize_mlp.py`; half is compared less tightly. Rays through volumes,
-    what can be seen along them, images in waves and steps of a radiance field, see `sanitize_march.py`. Distances to
-    meshes, and rays to the surface of a distance, see `sanitize_meshes.py`. Votes of label maps and label images, see
-    `sanitize_labels.py`. Exposure, poses and Adam of training views, see `sanitize_views.py`.
+    features), antialiasing, absolute gradients and statistics, deterministic sums, camera and background gradients,
+    batches of cameras, SH degrees 0-3, image sizes from 1x1 to several tiles, no Gaussians, one, all behind the
+    camera, NaN and infinite parameters, one that fills the image, thousands on one tile. Lists of a million splats,
+    and of more tiles than 16 bits tell apart. Photometric loss with both paddings, with and without weights. Adam
+    over several groups, dense and for visible rows only; Adam fused into the projection's backward, for one camera
+    and several, whole warps and parts, with gradients from elsewhere and without, see `sanitize_adam.py`. Convexes
+    and surfels likewise, see `sanitize_convexes.py` and `sanitize_surfels.py`; 4D Gaussians up to their splats,
+    neighbours, and the losses of 4D Gaussians, with spare rows and none seen, see `sanitize_gaussians4d.py`. The grid
+    encoding with its first and second gradients, in float32 and float16, fields as one stage, and positions in order,
+    see `sanitize_fields.py`. The multilayer perceptron in half and in float, see `sanitize_mlp.py`; half is compared
+    less tightly. Rays through volumes, what can be seen along them, images in waves and steps of a radiance field,
+    see `sanitize_march.py`. Distances to meshes, and rays to the surface of a distance, see `sanitize_meshes.py`.
+    Votes of label maps and label images, see `sanitize_labels.py`. Exposure, poses and Adam of training views, see
+    `sanitize_views.py`.
 
 How to run
     PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool memcheck --error-exitcode 99 \\
@@ -56,6 +55,7 @@ from sanitize_labels import label_cases
 from sanitize_march import march_cases
 from sanitize_meshes import mesh_cases
 from sanitize_mlp import mlp_cases
+from sanitize_surfels import surfel_cases
 from sanitize_views import view_cases
 from torch import Tensor
 
@@ -336,7 +336,7 @@ def cases() -> dict[str, Callable[[torch.device], dict[str, Tensor]]]:
         )
     out |= label_cases(hard, {"one view": camera_at(0.3, 67, 45), "three views": batch})
     more = gaussians4d_cases(camera_at) | field_cases() | mlp_cases() | march_cases() | mesh_cases()
-    return out | convex_cases(camera_at) | more | view_cases()
+    return out | convex_cases(camera_at) | surfel_cases(camera_at) | more | view_cases()
 
 
 def difference(actual: dict[str, Tensor], truth: dict[str, Tensor]) -> tuple[float, str]:

@@ -78,9 +78,9 @@ def test_what_it_is_measured_by(monkeypatch: pytest.MonkeyPatch) -> None:
     made = field(image)
     assert made.size.tolist() == [9, 6] and made.centres.amax(0).tolist() == pytest.approx([1, 6 / 9, 0])
     exact = torch.tensor((image * 255).round() / 255)
-    monkeypatch.setattr(made, "_bands", lambda width, height: exact.split(4))
+    monkeypatch.setattr(made, "bands", lambda width, height: iter([exact]))
     assert made.evaluate()["psnr"] == pytest.approx(120)
-    monkeypatch.setattr(made, "_bands", lambda width, height: (exact + 10 / 255).split(4))
+    monkeypatch.setattr(made, "bands", lambda width, height: iter([exact + 10 / 255]))
     assert made.evaluate()["psnr"] == pytest.approx(20 * math.log10(25.5), abs=1e-6)
 
 

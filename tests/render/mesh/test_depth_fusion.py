@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera
+from luxel.render.mesh import depth_fusion as fusion_module
 from luxel.render.mesh.depth_fusion import DepthFusion, FusedSurface
 
 RADIUS = 1.0
@@ -111,6 +113,37 @@ def test_a_far_surface_behind_a_near_one_does_not_pull_it() -> None:
 def test_a_box_without_size_is_refused() -> None:
     with pytest.raises(ValueError, match="side above 0"):
         DepthFusion(torch.zeros(3), 0.0, 8, torch.device("cpu"))
+
+
+@pytest.mark.parametrize("chunk", [1 << 12, 7])
+def test_blocks_outside_of_an_image_are_left_out_with_equal_results(
+    chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Cameras close by, each of which sees a part, off the centre and near the edge of its image.
+    near = []
+    for camera in around(10, 64):
+        pose = camera.world_to_cam.clone()
+        pose[2, 3] -= 1.6
+        near.append(replace(camera, world_to_cam=pose, intrinsics=torch.tensor([90.0, 70.0, 9.0, 50.0])))
+    worked: list[int] = []
+    plain = DepthFusion._in_view
+
+    def counted(self: DepthFusion, centres: Tensor, camera: Camera) -> list:
+        parts = plain(self, centres, camera)
+        worked.append(sum(len(centres[part]) for part in parts))
+        return parts
+
+    monkeypatch.setattr(fusion_module, "CHUNK", {"cpu": chunk})
+    surfaces = []
+    for in_view in (counted, lambda self, centres, camera: [slice(None)]):
+        monkeypatch.setattr(DepthFusion, "_in_view", in_view)
+        surfaces.append(fused(near, 40))
+    blocks = [n for n in worked if n]
+    assert min(blocks) < 0.7 * max(blocks), "some blocks were left out"
+    assert torch.equal(surfaces[0].mesh.vertices, surfaces[1].mesh.vertices)
+    assert torch.equal(surfaces[0].mesh.faces, surfaces[1].mesh.faces)
+    assert torch.equal(surfaces[0].colours, surfaces[1].colours)
+    assert len(surfaces[0].mesh.faces) > 500
 
 
 @pytest.mark.gpu

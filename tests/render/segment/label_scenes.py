@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from convex_scenes import random_convexes
 from gaussians4d_scenes import random_gaussians4d
+from surfel_stages import random_surfels
 from torch import Tensor
 
 from luxel.render.camera import Camera
@@ -16,7 +17,13 @@ from luxel.render.segment import NO_LABEL
 
 WIDTH, HEIGHT = 50, 37
 # Name of the primitive, time.
-CASES = [("gaussians", None), ("gaussians4d", 0.4), ("gaussians4d", 0.7), ("convexes", None)]
+CASES = [
+    ("gaussians", None),
+    ("gaussians4d", 0.4),
+    ("gaussians4d", 0.7),
+    ("convexes", None),
+    ("surfels", None),
+]
 
 
 def labelled_scene(
@@ -27,6 +34,8 @@ def labelled_scene(
         return gaussians(count, seed=3, dtype=dtype, device=device)
     if name == "gaussians4d":
         return random_gaussians4d(count, seed=4).map(lambda t: t.to(device, dtype))
+    if name == "surfels":
+        return random_surfels(count, seed=6).map(lambda t: t.to(device, dtype))
     return random_convexes(count, seed=5).map(lambda t: t.to(device, dtype))
 
 

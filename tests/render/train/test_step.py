@@ -25,6 +25,7 @@ STRATEGIES: dict[str, Any] = {
         opacity_regulariser=0.01, scale_regulariser=0.01, refine_start=100
     ),
     "convexes": lambda: ShapingStrategy(refine_start=100),
+    "surfels": lambda: AdaptiveStrategy(opacity_regulariser=0.01, scale_regulariser=0.01, refine_start=100),
 }
 
 
@@ -53,11 +54,13 @@ def assert_same_step(fused: Any, plain: Any) -> None:
     for trainer in (fused, plain):
         trainer.step()
         trainer.synchronize()
+    # Conics of surfels that are seen from the side lose digits with the square of their aspect ratio.
+    share = 5e-4 if fused.config.primitive == "surfels" else 1e-4
     right = plain.optimizer.tensors()
     for name, tensor in fused.optimizer.tensors().items():
         moved = right[name] - before[name]
         assert not moved.numel() or moved.any() or "sh_rest" in name, name
-        assert (tensor - right[name]).norm() <= 1e-4 * moved.norm() + 1e-7 * right[name].norm(), name
+        assert (tensor - right[name]).norm() <= share * moved.norm() + 1e-7 * right[name].norm(), name
     held = plain.densifier.statistics.data
     assert (fused.densifier.statistics.data - held).norm() <= 1e-4 * held.norm()
 

@@ -121,7 +121,7 @@ def test_quality_of_every_provider(tmp_path: Path, strict: Any, monkeypatch: pyt
     words += ["--cache", str(tmp_path / "cache"), "--out", str(tmp_path)]
     assert main(["bench", "segment", *SMALL, *words]) == 0
     report = strict(tmp_path / "segment.json")
-    assert {row["primitive"] for row in report["rows"]} == {"gaussians", "gaussians4d", "convexes"}
+    assert {row["primitive"] for row in report["rows"]} == {"gaussians", "gaussians4d", "convexes", "surfels"}
     for row in report["rows"]:
         assert row["views"] == 4 and 0 <= row["least_iou"] <= row["miou"] <= 1 and row["vote_ms"] > 0
         assert 0 <= row["halo"] <= row["most_halo"] <= 1

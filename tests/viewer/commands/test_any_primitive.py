@@ -333,6 +333,8 @@ def test_export_replaces_only_when_forced(knot: Path, tmp_path: Path, refused: C
         ("moving", ["--out", "a.ply", "--mesh", "--time", "1"], "needs the cameras"),
         ("knot", ["--out", "a.ply", "--mesh", "--min-opacity", "0.5"], "--min-opacity is not for Gaussians"),
         ("hard", ["--out", "a.ply", "--mesh", "--resolution", "64"], "--resolution is not for convexes"),
+        ("hard", ["--out", "a.ply", "--mesh", "--fill-holes", "0.1"], "--fill-holes is not for convexes"),
+        ("hard", ["--out", "a.ply", "--triangles", "9"], "--texture need --mesh"),
         ("hard", ["--out", "a.splat", "--mesh"], "a mesh is written as .ply or .obj"),
         ("hard", ["--out", "a.splat"], ".splat holds Gaussians"),
         ("moving", ["--out", "a.splat"], "--time T"),

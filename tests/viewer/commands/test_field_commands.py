@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,32 @@ def test_the_made_up_ones_need_no_file(tmp_path: Path) -> None:
     assert load_run_field(tmp_path / "c").kind == "sdf"
 
 
+def test_fields_are_drawn_in_sunlight(
+    image_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid = np.zeros((8, 8, 8), np.float32)
+    grid[2:6, 2:6, 2:6] = 1
+    np.save(tmp_path / "cube.npy", grid)
+    run = tmp_path / "run"
+    words = ["train", str(tmp_path / "cube.npy"), "--field", "volume", "--run", str(run), "--steps", "30"]
+    assert main([*words, *QUICK, "--encoding", "dense"]) == 0
+    sizes = ["--width", "16", "--height", "12", "--frames", "1", "--device", "cpu"]
+    images = []
+    for name, sun in ("a", ["--sun", "0", "0", "1"]), ("b", ["--sun", "0", "0", "-1"]), ("c", []):
+        assert main(["render", str(run), "--out", str(tmp_path / name), *sizes, *sun]) == 0
+        images.append(np.array(Image.open(tmp_path / name / "00000.png")).astype(int))
+    assert images[2].mean() > images[0].mean() > images[1].mean() > 0
+    assert main(["render", str(run), "--out", str(tmp_path / "d"), *sizes, "--sun", "0", "0", "0"]) != 0
+    assert "--sun" in capsys.readouterr().err
+    field = load_run_field(run)
+    assert outputs_of(type(field)) == ("colour", "shadows")
+    camera = field.views(12)[0]  # pyright: ignore[reportAttributeAccessIssue]
+    plain, sunlit = (
+        draw(render_field, field, camera, DisplaySettings(output=o))[0] for o in outputs_of(type(field))
+    )
+    assert not torch.equal(plain, sunlit)
+
+
 def test_surfaces_are_exported(image_run: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     grid = np.zeros((12, 8, 8), np.float32)
     grid[3:9, 2:6, 2:6] = 1
@@ -136,6 +163,10 @@ def test_surfaces_are_exported(image_run: Path, tmp_path: Path, capfd: pytest.Ca
     assert main(["export", str(tmp_path / "sdf"), *map(str, words), "24"]) == 0
     knot = read_mesh(out)
     assert len(knot.faces) > 500 and np.abs(knot.xyz).max() < 2 and np.ptp(knot.xyz, axis=0).max() > 2
+    if find_spec("fast_simplification"):
+        fewer = ["--triangles", "800", "--force"]
+        assert main(["export", str(tmp_path / "sdf"), *map(str, words), "24", *fewer]) == 0
+        assert 400 < len(read_mesh(out).faces) <= 800
     assert main(["export", str(tmp_path / "volume"), *map(str, words), "24", "--force", "--level", "12"]) == 0
     box = read_mesh(out).xyz
     inner = np.quantile(box, [0.05, 0.95], axis=0)
@@ -146,6 +177,11 @@ def test_surfaces_are_exported(image_run: Path, tmp_path: Path, capfd: pytest.Ca
         (tmp_path / "volume", "above 0", ["--mesh", "--force", "--level", "-1"]),
         (tmp_path / "sdf", "from 8 to 1024", ["--mesh", "--force", "--resolution", "4"]),
         (tmp_path / "sdf", "need --mesh", ["--resolution", "24"]),
+        (
+            tmp_path / "sdf",
+            "--fill-holes is not for a neural field",
+            ["--mesh", "--force", "--fill-holes", "1"],
+        ),
         (tmp_path / "sdf", "already exists", ["--mesh"]),
     ):
         assert wrong in refused(capfd, "export", run, "--out", out, "--device", "cpu", *options)
@@ -250,7 +286,7 @@ def refused(capfd: pytest.CaptureFixture[str], *words: object) -> str:
         ("image", "a.png", None, "no such file"),
         ("image", "a.ply", b"ply", "Did you mean --field sdf"),
         ("volume", "a.png", b"x", "Did you mean --field image"),
-        ("sdf", "a.npy", b"x", "Did you mean --field volume"),
+        ("sdf", "a.npy", b"x", "Did you mean --field image or volume"),
         ("volume", "a.npy", np.full((2, 2, 2), np.nan), "not finite"),
         ("volume", "a.npy", np.zeros((2, 2, 2)), "no density is above 0"),
         ("volume", "a.npy", np.zeros((2, 2)), "must be"),

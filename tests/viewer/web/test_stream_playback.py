@@ -231,7 +231,7 @@ def test_every_output_of_every_primitive_is_drawn(
     stream.move(Pose(np.array([1.0, 0, 0, 0]), np.array([0.0, 0, -4]), 0.9, 48, 32))
     if output not in outputs_of(scene_type):
         assert until(
-            lambda: any("this scene of convexes has no output 'normals'" in r.error for r in reports)
+            lambda: any(f"scene of {scene.noun} has no output '{output}'" in (r.error or "") for r in reports)
         )
         return
     assert sink.until(lambda: len(sink.images) > 0), [r.error for r in reports]

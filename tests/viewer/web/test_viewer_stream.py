@@ -18,7 +18,7 @@ from luxel.render.primitives import Gaussians
 from luxel.render.rasterize import rasterize
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.session import StaticSession
-from luxel.viewer.web.shading import CACHED, OUTPUTS, as_uint8
+from luxel.viewer.web.shading import CACHED, as_uint8, outputs_of
 from luxel.viewer.web.stream import MOVING_QUALITY, ClientStream, StreamReport
 
 
@@ -164,7 +164,7 @@ def test_new_scene_is_drawn_without_a_camera_move(streams: Any) -> None:
     assert sink.until(lambda: len(sink.images) == 2, 3.0)
 
 
-@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("output", outputs_of(Gaussians))
 def test_every_output_is_drawn(
     streams: Any, output: str, device: torch.device, random_gaussians: Callable[..., Gaussians]
 ) -> None:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.fields.application import Application
-from luxel.render.fields.config import EncodingName, FieldConfig, defaults
+from luxel.render.fields.config import FieldConfig, GridName, defaults
 from luxel.render.fields.training import FieldTrainer
 from luxel.render.replay import release_memory
 from luxel.viewer.bench.fields.datasets import FieldDataset, frames
@@ -69,7 +69,7 @@ class Settings:
 
 def run(
     datasets: Sequence[Callable[[], FieldDataset]],
-    encodings: Sequence[EncodingName],
+    encodings: Sequence[GridName],
     sizes: Sequence[Size],
     device: torch.device,
     settings: Settings,
@@ -109,7 +109,7 @@ def run(
     return report
 
 
-def configuration(dataset: FieldDataset, encoding: EncodingName, settings: Settings) -> FieldConfig:
+def configuration(dataset: FieldDataset, encoding: GridName, settings: Settings) -> FieldConfig:
     """Configuration of a training: the defaults of the application, with encoding, batch and table size as given."""
     config = replace(
         defaults(dataset.kind), encoding=encoding, batch=settings.batch, steps=ENDLESS, schedule="steps"

@@ -67,10 +67,25 @@ def convex_alpha(rows: Tensor, x: float, y: float) -> Tensor:
     return rows[:, 2] * torch.sigmoid(-rows[:, 5] * torch.logsumexp(exponents, dim=1))
 
 
+def surfel_alpha(rows: Tensor, x: float, y: float) -> Tensor:
+    """Alpha of surfels at a pixel, before the cap, [N] (Huang et al. 2024, "2D Gaussian Splatting", equation 11).
+
+    Args:
+        rows: x, y, opacity, depth, conic a, b, c, ..., g at 8 and 9, [N, 12], see `project_surfels`.
+        x, y: centre of the pixel, px.
+    """
+    dx, dy = x - rows[:, 0], y - rows[:, 1]
+    form = rows[:, 4] * dx * dx + 2 * rows[:, 5] * dx * dy + rows[:, 6] * dy * dy
+    plane = 0.5 * form.clamp_min(0) / (1 + rows[:, 8] * dx + rows[:, 9] * dy).square()
+    screen = dx * dx + dy * dy
+    return rows[:, 2] * torch.exp(-torch.where(plane < screen, plane, screen))
+
+
 # By the policy of the tile rasterizer: (rows on the screen, x, y) -> alpha. A new policy is one entry.
 ALPHAS: dict[str, Callable[[Tensor, float, float], Tensor]] = {
     "gaussians": gaussian_alpha,
     "convexes": convex_alpha,
+    "surfels": surfel_alpha,
 }
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from luxel.render.primitives import Gaussians, Parameters
+from luxel.render.primitives import Gaussians, Parameters, Surfels
 from luxel.render.primitives.parameters import Projected, Viewing
 from luxel.viewer.web.drawable import Drawable
 
@@ -65,14 +65,16 @@ def _convex_rows(splats: Tensor, opacity: float) -> Tensor:
     return rows
 
 
-# By the policy of the tile rasterizer: rows on the screen, [C, N, R], to rows of the shape.
+# By the policy of the tile rasterizer: rows on the screen, [C, N, R], to rows of the shape; surfels: thin Gaussians.
 SOLIDS: dict[str, Callable[[Tensor], Tensor]] = {
     "gaussians": solid_gaussians,
     "convexes": solid_convexes,
+    "surfels": solid_gaussians,
 }
 FOOTPRINTS: dict[str, Callable[[Tensor], Tensor]] = {
     "gaussians": gaussian_footprints,
     "convexes": convex_footprints,
+    "surfels": gaussian_footprints,
 }
 
 
@@ -106,7 +108,7 @@ def solids(scene: Any, time: float) -> Any:
         values[..., :3] *= brightness[:, None]
         return projected._replace(splats=SOLIDS[scene.policy](projected.splats), values=values)
 
-    return Reshaped(scene, change)
+    return Reshaped(_drawn(scene), change)
 
 
 def footprints(scene: Any, time: float) -> Any:
@@ -115,7 +117,12 @@ def footprints(scene: Any, time: float) -> Any:
     def change(projected: Projected) -> Projected:
         return projected._replace(splats=FOOTPRINTS[scene.policy](projected.splats))
 
-    return Reshaped(scene, change)
+    return Reshaped(_drawn(scene), change)
+
+
+def _drawn(scene: Any) -> Any:
+    """The primitives, or Gaussians in their place."""
+    return scene.as_gaussians() if isinstance(scene, Surfels) else scene
 
 
 def points(scene: Any, time: float) -> Any:

@@ -1,6 +1,6 @@
 // CPU twin of composite.
 #include "abi/rays.h"
-#include "math/field/composite.h"
+#include "kernels/field/rays/composite.h"
 
 #include "kernels/arguments.h"
 
@@ -16,14 +16,17 @@ template <typename T> int forward(const luxel_composite_args& args) {
     const int64_t first = args.ranges[2 * r], last = first + args.ranges[2 * r + 1];
     Vec3<T> rgb = {T(0), T(0), T(0)};
     T sum = T(0), depth = T(0), transmittance = T(1);
+    RayDistortion<T> distortion(args, first, last);
     for (int64_t s = first; s < last && transmittance >= T(args.min_transmittance); ++s) {
       const T tau = optical_depth(density[s], T(args.scale) * in<T>(args.dt)[s]);
       const T weight = sample_weight(transmittance, tau);
       rgb = rgb + weight * sample_colour(colour + 3 * s);
       depth += weight * in<T>(args.t)[s];
+      distortion.add(weight, in<T>(args.t)[s]);
       sum += tau;
       transmittance = exp_exact(-sum);
     }
+    distortion.store(args, r);
     store3(out<T>(args.rgb) + 3 * r, rgb + transmittance * load3(in<T>(args.background) + 3 * r));
     out<T>(args.transmittance)[r] = transmittance;
     out<T>(args.depth)[r] = depth;
@@ -41,12 +44,17 @@ template <typename T> int backward(const luxel_composite_args& args) {
     const T g_depth = args.g_depth ? in<T>(args.g_depth)[r] : T(0), g_end = args.g_transmittance ? in<T>(args.g_transmittance)[r] : T(0);
     T behind = dot(g_rgb, load3(out<T>(args.rgb) + 3 * r)) + g_depth * out<T>(args.depth)[r] + g_end * out<T>(args.transmittance)[r];
     T sum = T(0), transmittance = T(1);
+    RayDistortion<T> distortion(args, first, last);
+    const DistortionGradient<T> by_distortion(args, r);
+    behind += by_distortion.all();
     int64_t s = first;
     for (; s < last && transmittance >= T(args.min_transmittance); ++s) {
       const T tau = optical_depth(density[s], T(args.scale) * in<T>(args.dt)[s]);
       const T weight = sample_weight(transmittance, tau);
       const Vec3<T> seen = sample_colour(colour + 3 * s);
-      const T value = sample_value(seen, in<T>(args.t)[s], g_rgb, g_depth);
+      T value = sample_value(seen, in<T>(args.t)[s], g_rgb, g_depth);
+      if (args.g_distortion) value += by_distortion.value(distortion.before, weight, distortion.place(in<T>(args.t)[s]));
+      distortion.add(weight, in<T>(args.t)[s]);
       behind -= weight * value;
       g_density[s] = density_vjp(density[s], tau, transmittance, value, behind);
       colour_vjp(seen, weight, g_rgb, g_colour + 3 * s);

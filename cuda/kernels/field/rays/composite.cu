@@ -1,6 +1,6 @@
 // composite on the GPU: a warp per ray, 32 samples at a time, whose optical depths are summed across the lanes.
 #include "abi/rays.h"
-#include "math/field/composite.h"
+#include "kernels/field/rays/composite.h"
 
 #include "device/launch.cuh"
 #include "kernels/arguments.h"
@@ -18,6 +18,15 @@ struct RaySample {
   float density, depth, transmittance, weight, t;
   Vec3<float> colour;
 };
+
+// Sums of the moments over this lane and those below.
+__device__ __forceinline__ Moments<float> moments_upto(float weight, float s, int lane) { return {sum_upto(weight, lane), sum_upto(weight * s, lane)}; }
+__device__ __forceinline__ Moments<float> in_front(Moments<float> before, Moments<float> upto, float weight, float s) {
+  return {before.weight + upto.weight - weight, before.first + upto.first - weight * s};
+}
+__device__ __forceinline__ Moments<float> with_warp(Moments<float> before, Moments<float> upto) {
+  return {before.weight + __shfl_sync(~0u, upto.weight, 31), before.first + __shfl_sync(~0u, upto.first, 31)};
+}
 
 // visit(sample, it has a weight, it is of the ray) for each sample, 32 at a time; after the one that ends the
 // ray, only where kAll. Returns the optical depth behind the last that has a weight.
@@ -60,14 +69,28 @@ __global__ void __launch_bounds__(kThreads) composite_kernel(const __grid_consta
   const int64_t r = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
   if (r >= args.count) return;
   Vec3<float> rgb = {0.0f, 0.0f, 0.0f};
-  float depth = 0.0f;
+  float depth = 0.0f, distorted = 0.0f;
+  const DistortionScale<float> scale(args);
+  const float first_s = scale.first(args, args.ranges[2 * r], args.ranges[2 * r + 1]);
+  Moments<float> before = {0.0f, 0.0f};
   const float end = visit_samples<false>(args, args.ranges[2 * r], args.ranges[2 * r + 1], lane, [&](const RaySample& sample, bool, bool) {
     rgb = rgb + sample.weight * sample.colour;
     depth += sample.weight * sample.t;
+    if (!args.distortion) return;
+    const float s = sample.weight > 0.0f ? scale.arc(sample.t) - first_s : 0.0f;
+    const Moments<float> upto = moments_upto(sample.weight, s, lane);
+    distorted += distortion_of(sample.weight, s, scale.width, in_front(before, upto, sample.weight, s));
+    before = with_warp(before, upto);
   });
   rgb = {warp_sum(rgb.x), warp_sum(rgb.y), warp_sum(rgb.z)};
   depth = warp_sum(depth);
+  if (args.distortion) distorted = warp_sum(distorted);
   if (lane > 0) return;
+  if (args.distortion) {
+    static_cast<float*>(args.distortion)[r] = distorted;
+    static_cast<float*>(args.moments)[2 * r] = before.weight;
+    static_cast<float*>(args.moments)[2 * r + 1] = before.first;
+  }
   const float transmittance = exp_exact(-end);
   store3(static_cast<float*>(args.rgb) + 3 * r, rgb + transmittance * load3(static_cast<const float*>(args.background) + 3 * r));
   static_cast<float*>(args.transmittance)[r] = transmittance;
@@ -93,8 +116,18 @@ __global__ void __launch_bounds__(kThreads) composite_bwd_kernel(const __grid_co
   const float g_end = args.g_transmittance ? static_cast<const float*>(args.g_transmittance)[r] : 0.0f;
   float all = dot(g_rgb, load3(static_cast<const float*>(args.rgb) + 3 * r));
   all += g_depth * static_cast<const float*>(args.depth)[r] + g_end * static_cast<const float*>(args.transmittance)[r];
+  const DistortionGradient<float> by_distortion(args, r);
+  const float first_s = by_distortion.scale.first(args, args.ranges[2 * r], args.ranges[2 * r + 1]);
+  Moments<float> before = {0.0f, 0.0f};
+  all += by_distortion.all();
   visit_samples<true>(args, args.ranges[2 * r], args.ranges[2 * r + 1], lane, [&](const RaySample& sample, bool counts, bool mine) {
-    const float value = sample_value(sample.colour, sample.t, g_rgb, g_depth);
+    float value = sample_value(sample.colour, sample.t, g_rgb, g_depth);
+    if (args.g_distortion) {
+      const float s = sample.weight > 0.0f ? by_distortion.scale.arc(sample.t) - first_s : 0.0f;
+      const Moments<float> upto = moments_upto(sample.weight, s, lane);
+      if (counts) value += by_distortion.value(in_front(before, upto, sample.weight, s), sample.weight, s);
+      before = with_warp(before, upto);
+    }
     const float upto = sum_upto(sample.weight * value, lane);
     const float behind = all - upto;
     all -= __shfl_sync(~0u, upto, 31);

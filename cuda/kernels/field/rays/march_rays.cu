@@ -32,8 +32,9 @@ __device__ __forceinline__ int count_and_remember(const MarchRay<float>& march, 
 __device__ __forceinline__ void write_remembered(const luxel_march_rays_args& args, int64_t first, int count, const MarchRay<float>& march,
                                                  Vec3<float> direction, const Places& places) {
   const auto write = [&](int64_t sample, int k) {
-    write_sample(args, sample, march, direction, march.at(k));
-    static_cast<float*>(args.dt)[sample] = march.step;
+    const float t = march.at(k);
+    write_sample(args, sample, march, direction, t);
+    static_cast<float*>(args.dt)[sample] = steps_of<float>(args).length(t);
   };
   const int64_t last = first + count;
   for (int word = 0; word < kWords && first < last; ++word)

@@ -15,7 +15,9 @@ template <typename T, typename Args> LUXEL_HD Box3<T> box_of(const Args& args) {
           {T(1) / T(args.high_x - args.low_x), T(1) / T(args.high_y - args.low_y), T(1) / T(args.high_z - args.low_z)}};
 }
 
-template <typename Args> LUXEL_HD Cells cells_of(const Args& args) { return {args.occupancy, args.resolution}; }
+template <typename Args> LUXEL_HD Cells cells_of(const Args& args) { return {args.occupancy, args.resolution, args.cascades}; }
+
+template <typename T, typename Args> LUXEL_HD Steps<T> steps_of(const Args& args) { return {T(args.step), T(args.growth)}; }
 
 // The camera's ray through the middle of a pixel.
 template <typename T> LUXEL_HD Ray<T> ray_of_pixel(const T* world_to_cam, const T* intrinsics, int64_t pixel, int64_t width) {
@@ -59,7 +61,7 @@ template <typename T> LUXEL_HD bool start_march(const luxel_march_rays_args& arg
   Ray<T> ray;
   if (!ray_of_row(args, r, ray)) return false;
   direction = ray.direction;
-  return enter_box(ray, box_of<T>(args), T(args.near_t), T(args.far_t), T(args.step), jitter_of<T>(args, r), march);
+  return enter_box(ray, box_of<T>(args), T(args.near_t), T(args.far_t), steps_of<T>(args), args.cascades, jitter_of<T>(args, r), march);
 }
 
 template <typename T> LUXEL_HD int count_samples(const MarchRay<T>& march, const Cells& cells) {
@@ -72,7 +74,7 @@ template <typename T> LUXEL_HD int count_samples(const MarchRay<T>& march, const
 template <typename T, typename Args>
 LUXEL_HD void write_sample(const Args& args, int64_t sample, const MarchRay<T>& march, Vec3<T> direction, T t) {
   const Vec3<T> p = march.point(t);
-  store3(out<T>(args.positions) + 3 * sample, {clamp(p.x, T(0), T(1)), clamp(p.y, T(0), T(1)), clamp(p.z, T(0), T(1))});
+  store3(out<T>(args.positions) + 3 * sample, field_position(p, args.cascades, args.contracted != 0));
   if (args.sample_directions) store3(out<T>(args.sample_directions) + 3 * sample, direction);
   out<T>(args.t)[sample] = t;
 }
@@ -83,8 +85,9 @@ LUXEL_HD void write_samples(const luxel_march_rays_args& args, int64_t first, in
   int k = -1;
   for (int i = 0; i < count; ++i) {
     k = occupied_place(march, cells, k + 1, LUXEL_MARCH_MOST);
-    write_sample(args, first + i, march, direction, march.at(k));
-    out<T>(args.dt)[first + i] = march.step;
+    const T t = march.at(k);
+    write_sample(args, first + i, march, direction, t);
+    out<T>(args.dt)[first + i] = steps_of<T>(args).length(t);
   }
 }
 

@@ -57,7 +57,7 @@ template <typename T> LUXEL_HD bool start_wave_ray(const luxel_render_wave_args&
   const int64_t pixel = part.first_pixel + pixel_of(part, r);
   const Ray<T> ray = ray_of_pixel(in<T>(args.world_to_cam), in<T>(args.intrinsics), pixel, part.width);
   direction = ray.direction;
-  return enter_box(ray, box_of<T>(args), T(args.near_t), T(args.far_t), T(args.step), T(0.5), march);
+  return enter_box(ray, box_of<T>(args), T(args.near_t), T(args.far_t), steps_of<T>(args), args.cascades, T(0.5), march);
 }
 
 template <typename T> LUXEL_HD void finish_ray(const luxel_render_wave_args& args, int64_t r, const WaveState<T>& state) {
@@ -141,13 +141,15 @@ template <typename T> LUXEL_HD bool add_samples(const luxel_render_wave_args& ar
   const int count = args.ranges[2 * slot + 1];
   if (count == 0) return true;  // they did not fit into the capacity
   WaveState<T> state = load_wave_state<T>(args, r);
-  const T scaled_step = T(args.scale) * T(args.step);
+  const T scale = T(args.scale);
+  const Steps<T> steps = steps_of<T>(args);
   T transmittance = exp_exact(-state.optical_depth);
   for (int64_t s = first; s < first + count && transmittance >= T(args.min_transmittance); ++s) {
-    const WaveSample<T> sample = load_wave_sample(args, s, scaled_step);
+    const T t = out<T>(args.t)[s];
+    const WaveSample<T> sample = load_wave_sample(args, s, scale * steps.length(t));
     const T weight = sample_weight(transmittance, sample.depth);
     state.rgb = state.rgb + weight * sample.colour;
-    state.depth += weight * out<T>(args.t)[s];
+    state.depth += weight * t;
     state.optical_depth += sample.depth;
     transmittance = exp_exact(-state.optical_depth);
   }

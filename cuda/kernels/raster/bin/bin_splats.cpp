@@ -1,6 +1,7 @@
 // CPU twin of bin_splats.cu: a radix sort by depth, then a stable counting sort by tile.
 #include "abi/raster.h"
 #include "math/convex_policy.h"
+#include "math/surfels/policy.h"
 #include "math/gaussian_policy.h"
 #include "kernels/error.h"
 #include "kernels/raster/stage.h"
@@ -118,6 +119,7 @@ int luxel_bin_splats(const luxel_bin_splats_args* args) {
   switch (args->primitive) {
     case LUXEL_GAUSSIANS: luxel::bin<luxel::GaussianPolicy>(*args); return 0;
     case LUXEL_CONVEXES: luxel::bin<luxel::ConvexPolicy>(*args); return 0;
+    case LUXEL_SURFELS: luxel::bin<luxel::SurfelPolicy>(*args); return 0;
     default: return luxel::fail("%d is no primitive", args->primitive);
   }
 }

@@ -1,6 +1,7 @@
 // bin_splats on the GPU: gather the visible splats, sort them by depth, write their tile instances in that order, then
 // sort the instances by tile only: there are many of them, and the key is short.
 #include "math/convex_policy.h"
+#include "math/surfels/policy.h"
 #include "math/gaussian_policy.h"
 #include "device/launch.cuh"
 #include "kernels/workspace.h"
@@ -67,8 +68,9 @@ template <typename Key> int run(const luxel_bin_splats_args& args, int64_t* byte
   // The last pass ends in args.instances.
   int32_t* instances[2] = {passes & 1 ? other_instances : args.instances, passes & 1 ? args.instances : other_instances};
   const Written<Key> written = {tile_keys[0], instances[0], tile_words[0], instance_tile, passes, digit_bits};
-  const auto write = args.primitive == LUXEL_CONVEXES ? write_instances_kernel<ConvexPolicy<float>, Key>
-                                                      : write_instances_kernel<GaussianPolicy<float>, Key>;
+  const auto write = args.primitive == LUXEL_CONVEXES  ? write_instances_kernel<ConvexPolicy<float>, Key>
+                     : args.primitive == LUXEL_SURFELS ? write_instances_kernel<SurfelPolicy<float>, Key>
+                                                       : write_instances_kernel<GaussianPolicy<float>, Key>;
   if (launch("write_instances", write, blocks_for(capacity, kWindow), kThreads, 0, args.stream, args, sorted,
              ends, counters, written) < 0)
     return -1;
@@ -80,7 +82,9 @@ template <typename Key> int run(const luxel_bin_splats_args& args, int64_t* byte
                                                   : radix_pass_kernel<Key, kTileDigit, kManyItems>;
     if (launch("sort by tile", kernel, instance_tiles, kSortThreads, 0, args.stream, pass) < 0) return -1;
   }
-  const int piece = args.primitive == LUXEL_CONVEXES ? ConvexPolicy<float>::kPiece : GaussianPolicy<float>::kPiece;
+  const int piece = args.primitive == LUXEL_CONVEXES  ? ConvexPolicy<float>::kPiece
+                    : args.primitive == LUXEL_SURFELS ? SurfelPolicy<float>::kPiece
+                                                      : GaussianPolicy<float>::kPiece;
   if (launch("ranges", ranges_kernel<Key>, blocks_for(tiles, kRangeTiles), kRangeTiles + 1, 0, args.stream, tile_keys[passes & 1],
              &counters->instances, static_cast<int>(tiles), piece, args.ranges, &counters->plan) < 0)
     return -1;
@@ -90,7 +94,7 @@ template <typename Key> int run(const luxel_bin_splats_args& args, int64_t* byte
 }
 
 int dispatch(const luxel_bin_splats_args& args, int64_t* bytes_needed) {
-  if (args.primitive != LUXEL_GAUSSIANS && args.primitive != LUXEL_CONVEXES) return fail("%d is no primitive", args.primitive);
+  if (args.primitive < LUXEL_GAUSSIANS || args.primitive > LUXEL_SURFELS) return fail("%d is no primitive", args.primitive);
   if (larger(args.capacity, static_cast<int64_t>(args.count) * args.cameras) >= kMost)
     return fail("%lld tile instances of %lld splats: 2^30 are too many", static_cast<long long>(args.capacity),
                 static_cast<long long>(args.count) * args.cameras);

@@ -62,7 +62,9 @@ __global__ void __launch_bounds__(kThreads, kGatherBound)
   __shared__ uint32_t histogram[kDepthPasses][kDigits];
   __shared__ int64_t before[kWarps];  // visible splats before each warp's rows
   const int64_t rows = static_cast<int64_t>(args.count) * args.cameras;
-  const int row_of_primitive = args.primitive == LUXEL_CONVEXES ? LUXEL_CONVEX_ROW : LUXEL_GAUSSIAN_ROW;
+  const int row_of_primitive = args.primitive == LUXEL_CONVEXES  ? LUXEL_CONVEX_ROW
+                               : args.primitive == LUXEL_SURFELS ? LUXEL_SURFEL_ROW
+                                                                 : LUXEL_GAUSSIAN_ROW;
   const int tiles = static_cast<int>((rows + kTile - 1) / kTile), warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
   const int64_t kept_splats = smaller(args.totals[0], args.visible_capacity);
   if (blockIdx.x == 0 && threadIdx.x == 0) {

@@ -71,7 +71,7 @@ template <typename Algorithm> int blend(const luxel_blend_args& args, bool back)
   using Policy = typename Algorithm::Policy;
   static_assert(check_gpu_policy<Policy>());
   if (args.dtype != 0) return fail("the GPU kernels take float32");
-  if (!Policy::kHasAbsolute && args.absolute) return fail("absolute gradients are for Gaussians only");
+  if (!Policy::kHasAbsolute && args.absolute) return fail("absolute gradients are not for convexes");
   if (!Policy::kMultiEdge && args.raw_moments) return fail("raw moments are for convexes only");
   LUXEL_CUDA(cudaSetDevice(args.device));
   switch (args.channels) {

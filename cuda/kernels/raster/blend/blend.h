@@ -76,7 +76,7 @@ inline int64_t blend_workspace(const luxel_blend_args& args, int row) {
 // Policy<T>: of the primitive.
 template <template <typename> class Policy> int blend(const luxel_blend_args& args, bool back) {
   if (back && args.workspace_bytes < blend_workspace(args, Policy<float>::kRow)) return fail("workspace too small");
-  if (!Policy<float>::kHasAbsolute && args.absolute) return fail("absolute gradients are for Gaussians only");
+  if (!Policy<float>::kHasAbsolute && args.absolute) return fail("absolute gradients are not for convexes");
   if (args.raw_moments) return fail("raw moments are for the GPU only");
   return args.dtype ? blend_channels<Policy<double>, double>(args, back) : blend_channels<Policy<float>, float>(args, back);
 }

@@ -8,15 +8,15 @@
 namespace luxel {
 namespace {
 
-// Resident blocks per multiprocessor.
+// Resident blocks per multiprocessor, which limit the registers; a depth that varies over pixels takes more of these.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-constexpr int simple_bwd_blocks(int) { return 1; }  // Turing supports fewer resident threads
+constexpr int simple_bwd_blocks(int, bool) { return 1; }  // Turing supports fewer resident threads
 #else
-constexpr int simple_bwd_blocks(int channels) { return channels > 4 ? 1 : 18; }
+constexpr int simple_bwd_blocks(int channels, bool pixel_depth) { return channels > 4 ? 1 : (pixel_depth ? 14 : 18); }
 #endif
 
 template <typename Policy, int D, bool kAbsolute>
-__global__ void __launch_bounds__(32 * kBackwardWarps, simple_bwd_blocks(D)) blend_bwd_simple_kernel(const luxel_blend_args args) {
+__global__ void __launch_bounds__(32 * kBackwardWarps, simple_bwd_blocks(D, Policy::kPixelDepth)) blend_bwd_simple_kernel(const luxel_blend_args args) {
   constexpr int R = kBackwardPixels, kCount = Policy::kPiece, kThreads = 32 * kBackwardWarps;
   using Sums = typename Policy::template Sums<kAbsolute>;
   using Targets = LaneTargets<Policy, Sums, D>;
@@ -83,11 +83,13 @@ __global__ void __launch_bounds__(32 * kBackwardWarps, simple_bwd_blocks(D)) ble
     transmittance[r] *= inverse;
     const float weight = alpha * transmittance[r];
     float slope = 0.0f;
+    const SeenEntry<Policy, D> seen(args, entry, coverage);
 #pragma unroll
     for (int d = 0; d < D; ++d) {
-      slope = fmaf(g_image[r][d], entry.value[d], slope);
-      g_value[d] = fmaf(weight, g_image[r][d], g_value[d]);
+      slope = fmaf(g_image[r][d], seen.value[d], slope);
+      g_value[d] = fmaf(weight * seen.factor(d), g_image[r][d], g_value[d]);
     }
+    if constexpr (Policy::kPixelDepth && D >= 4) sums.add_depth(coverage, dy, weight * seen.by_factor(args, entry, g_image[r]));
     const float g_log_alpha = fmaf(weight, slope, -behind[r] * (alpha * inverse));
     sums.add(entry.splat, along, coverage, dy, raw <= args.max_alpha ? g_log_alpha : 0.0f);
     behind[r] = fmaf(weight, slope, behind[r]);

@@ -106,7 +106,8 @@ __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongSha
       const float nearer = __shfl_up_sync(kAll, kept, 1, kLongLanes);
       const float before = sub == 0 ? pixel.transmittance : pixel.transmittance * nearer, after = pixel.transmittance * kept;
       const bool counts = hit && after > kMinTransmittance;
-      pixel.add(counts, alpha, entry.value, before, after, entry.depth);
+      const SeenEntry<Policy, D> seen(args, entry, coverage);
+      pixel.add(counts, alpha, seen.value, before, after, seen.depth);
       last_place = counts ? k : last_place;
       const float all_after = __shfl_sync(kAll, after, kLongLanes - 1, kLongLanes);
       const bool ends = pixel.transmittance > 0.0f && !(all_after > kMinTransmittance);

@@ -91,7 +91,8 @@ __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, Forward
 #pragma unroll
           for (int r = 0; r < R; ++r) {
             const bool hit = coverage[u][r].hits(highest[u]);
-            const bool counts = pixels[r].visit(hit, alpha[u][r], entry[u]->value, entry[u]->depth);
+            const SeenEntry<Policy, D> seen(args, *entry[u], coverage[u][r]);
+            const bool counts = pixels[r].visit(hit, alpha[u][r], seen.value, seen.depth);
             last_place[r] = counts ? place[u] : last_place[r];
           }
         }
@@ -109,7 +110,10 @@ __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, Forward
     if (at.inside(r)) pixels[r].store(args, at.camera, at.pixel_at(r));
 }
 
-constexpr int simple_fwd_blocks(int pixels, int channels) { return channels > 4 ? 1 : 4 * pixels; }  // per multiprocessor
+// Per multiprocessor; with two pixels of a varying depth, a block less for their registers.
+constexpr int simple_fwd_blocks(int pixels, int channels, bool pixel_depth) {
+  return channels > 4 ? 1 : 4 * pixels - (pixel_depth ? pixels - 1 : 0);
+}
 
 // The Tiles of blend_fwd_kernel for a simple policy: R pixels per thread, or eight threads per pixel for long lists.
 template <typename PolicyType, int D, bool kMedian, int R> struct SimpleTiles {
@@ -119,7 +123,7 @@ template <typename PolicyType, int D, bool kMedian, int R> struct SimpleTiles {
     LongShared<Policy, D> part;
     __device__ Shared() {}
   };
-  static constexpr int kThreads = Shape<R>::kThreads, kBlocks = simple_fwd_blocks(R, D);
+  static constexpr int kThreads = Shape<R>::kThreads, kBlocks = simple_fwd_blocks(R, D, Policy::kPixelDepth);
   static constexpr int kParts = LongShape<R>::kBlocks;
   static __device__ __forceinline__ void draw(const luxel_blend_args& args, Shared& shared, int tile) {
     blend_tile<Policy, D, kMedian, R>(args, shared.tile, tile);

@@ -83,6 +83,39 @@ template <typename Policy, int D> struct alignas(16) Entry {
   float depth;
 };
 
+// The values and the depth of a splat at a pixel, where the depth is a factor times that of its row if kPixelDepth; see depth_moments
+// of luxel_blend_args.
+template <typename Policy, int D, bool = Policy::kPixelDepth && D >= 4> struct SeenEntry {
+  const float* value;
+  float depth;
+  template <typename Coverage>
+  __device__ __forceinline__ SeenEntry(const luxel_blend_args&, const Entry<Policy, D>& entry, const Coverage& coverage)
+      : value(entry.value), depth(entry.depth) {
+    if constexpr (Policy::kPixelDepth) depth *= coverage.depth_factor();
+  }
+  // Factor of the value of a channel.
+  __device__ __forceinline__ float factor(int) const { return 1.0f; }
+};
+template <typename Policy, int D> struct SeenEntry<Policy, D, true> {
+  float value[D], depth, first, second;
+  template <typename Coverage>
+  __device__ __forceinline__ SeenEntry(const luxel_blend_args& args, const Entry<Policy, D>& entry, const Coverage& coverage) {
+    const float factor = coverage.depth_factor();
+    first = args.depth_moments > 0 ? factor : 1.0f;
+    second = args.depth_moments > 1 ? factor * factor : 1.0f;
+    depth = entry.depth * factor;
+#pragma unroll
+    for (int d = 0; d < D; ++d) value[d] = entry.value[d] * this->factor(d);
+  }
+  __device__ __forceinline__ float factor(int d) const { return d == 3 ? first : (d == 4 ? second : 1.0f); }
+  // Gradient by the factor of the depth, given that by the values of the splat at the pixel.
+  __device__ __forceinline__ float by_factor(const luxel_blend_args& args, const Entry<Policy, D>& entry, const float* g) const {
+    float by = args.depth_moments > 0 ? entry.value[3] * g[3] : 0.0f;
+    if constexpr (D > 4) by = args.depth_moments > 1 ? fmaf(2.0f * entry.value[4] * first, g[4], by) : by;
+    return by;
+  }
+};
+
 template <typename Policy, int D, int kSplats, int kMore = 0> struct Batch {
   Entry<Policy, D> entries[kSplats + kMore];
   uint8_t subtiles[kSplats];  // bit w: the splat may reach the pixels of warp w

@@ -52,6 +52,31 @@ template <typename Policy, typename T> struct Reach {
   }
 };
 
+// Factors of a splat's values at pixels where its depth is `factor` times that of its row: see depth_moments of luxel_blend_args.
+template <typename Policy, typename V, int D> struct ValueFactors {
+  static constexpr bool kUsed = Policy::kPixelDepth && D >= 4;
+  int moments;
+  V depth, square;
+
+  template <typename At> ValueFactors(const luxel_blend_args& args, const At& at) : moments(kUsed ? args.depth_moments : 0), depth(), square() {
+    if constexpr (kUsed) {
+      depth = at.depth_factor;
+      square = depth * depth;
+    }
+  }
+  V of(int channel, V value) const {
+    if (!kUsed || channel < 3 || channel >= 3 + moments) return value;
+    return (channel == 3 ? depth : square) * value;
+  }
+  // The gradient by `depth`, given those by the values at these pixels.
+  template <typename T> V by_depth(const T* value, const V* g) const {
+    V by = value[3] * g[3];
+    if constexpr (D > 4)
+      if (moments > 1) by += (T(2) * value[4]) * depth * g[4];
+    return by;
+  }
+};
+
 template <typename Policy, typename T, int D, bool kMedian> void forward_tile(const luxel_blend_args& args, int64_t index) {
   using V = Vector<T>;
   constexpr int W = kLanes<T>;
@@ -96,13 +121,16 @@ template <typename Policy, typename T, int D, bool kMedian> void forward_tile(co
         const Mask<T> stop = hit & (after <= T(kMinTransmittance)), counts = hit & ~stop;
         const V zero = {}, weight = counts ? alpha * before : zero;
         store_vector(alive + p, stop ? zero : living);
-        for (int d = 0; d < D; ++d) store_vector(sums[d] + p, load_vector(sums[d] + p) + weight * value[d]);
+        const ValueFactors<Policy, V, D> factors(args, at);
+        for (int d = 0; d < D; ++d) store_vector(sums[d] + p, load_vector(sums[d] + p) + weight * factors.of(d, broadcast(value[d])));
         store_vector(transmittance + p, counts ? after : before);
         store_vector(last + p, counts ? broadcast(number) : load_vector(last + p));
         store_vector(seen + p, load_vector(seen + p) + (counts ? broadcast(T(1)) : zero));
         if (kMedian) {
           const Mask<T> half = counts & (before > T(0.5)) & (after <= T(0.5));
-          store_vector(median + p, half ? broadcast(g.depth) : load_vector(median + p));
+          V depth = broadcast(g.depth);
+          if constexpr (Policy::kPixelDepth) depth *= at.depth_factor;
+          store_vector(median + p, half ? depth : load_vector(median + p));
         }
       }
     }
@@ -184,12 +212,15 @@ void backward_tile(const luxel_blend_args& args, int64_t index, T* rows, T* g_ba
         const V inverse = T(1) / (T(1) - alpha);
         const V before = load_vector(transmittance + p) * inverse, further = load_vector(behind + p);
         const V weight = alpha * before;
-        V slope = zero;  // g_image . value
+        V slope = zero, g_channel[D];  // slope: g_image . value
+        const ValueFactors<Policy, V, D> factors(args, at);
         for (int d = 0; d < D; ++d) {
-          const V g_channel = load_vector(g_image[d] + p);
-          slope += g_channel * value[d];
-          g_value[d] += weight * g_channel;
+          g_channel[d] = load_vector(g_image[d] + p);
+          slope += g_channel[d] * factors.of(d, broadcast(value[d]));
+          g_value[d] += weight * factors.of(d, g_channel[d]);
         }
+        if constexpr (ValueFactors<Policy, V, D>::kUsed)
+          if (factors.moments > 0) g_splat.add_depth(g, at, weight * factors.by_depth(value, g_channel));
         const V g_alpha = counts & (raw <= max_alpha) ? before * slope - further * inverse : zero;
         store_vector(behind + p, further + weight * slope);
         store_vector(transmittance + p, before);

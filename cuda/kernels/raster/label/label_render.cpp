@@ -1,5 +1,6 @@
 // label_render on the CPU: a task per tile. Twin of label_render.cu.
 #include "math/convex_policy.h"
+#include "math/surfels/policy.h"
 #include "math/gaussian_policy.h"
 #include "kernels/error.h"
 #include "kernels/raster/label/label_tile.h"
@@ -95,5 +96,7 @@ extern "C" int luxel_label_render(const luxel_label_render_args* args) {
     return args->dtype ? render<GaussianPolicy<double>, double>(*args) : render<GaussianPolicy<float>, float>(*args);
   if (args->primitive == LUXEL_CONVEXES)
     return args->dtype ? render<ConvexPolicy<double>, double>(*args) : render<ConvexPolicy<float>, float>(*args);
+  if (args->primitive == LUXEL_SURFELS)
+    return args->dtype ? render<SurfelPolicy<double>, double>(*args) : render<SurfelPolicy<float>, float>(*args);
   return fail("primitive %d has no policy", args->primitive);
 }

@@ -1,6 +1,7 @@
 // label_render on the GPU: sums of T alpha of each label and pixel in shared memory, for the labels that the splats of the tile
 // have. A walk over the list sums some labels; where a tile has more, it is walked again.
 #include "math/convex_policy.h"
+#include "math/surfels/policy.h"
 #include "math/gaussian_policy.h"
 #include "kernels/raster/label/label_walk.cuh"
 
@@ -217,5 +218,6 @@ extern "C" int luxel_label_render(const luxel_label_render_args* args) {
   LUXEL_CUDA(cudaSetDevice(args->device));
   if (args->primitive == LUXEL_GAUSSIANS) return render<GaussianPolicy<float>>(*args);
   if (args->primitive == LUXEL_CONVEXES) return render<ConvexPolicy<float>>(*args);
+  if (args->primitive == LUXEL_SURFELS) return render<SurfelPolicy<float>>(*args);
   return fail("primitive %d has no policy", args->primitive);
 }

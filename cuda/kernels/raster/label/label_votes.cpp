@@ -3,6 +3,7 @@
 // The weights of a (tile, splat, label) are summed in a fixed order, then added to the table in fixed point: so the result has
 // the same bits whatever the number of threads.
 #include "math/convex_policy.h"
+#include "math/surfels/policy.h"
 #include "math/gaussian_policy.h"
 #include "kernels/error.h"
 #include "kernels/raster/label/label_tile.h"
@@ -161,5 +162,7 @@ extern "C" int luxel_label_votes(const luxel_label_votes_args* args) {
     return args->dtype ? vote<GaussianPolicy<double>, double>(*args) : vote<GaussianPolicy<float>, float>(*args);
   if (args->primitive == LUXEL_CONVEXES)
     return args->dtype ? vote<ConvexPolicy<double>, double>(*args) : vote<ConvexPolicy<float>, float>(*args);
+  if (args->primitive == LUXEL_SURFELS)
+    return args->dtype ? vote<SurfelPolicy<double>, double>(*args) : vote<SurfelPolicy<float>, float>(*args);
   return fail("primitive %d has no policy", args->primitive);
 }

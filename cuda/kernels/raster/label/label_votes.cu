@@ -2,6 +2,7 @@
 // the tile in shared memory, and added to the table once per tile and label (once per block where blocks share a tile). Integers
 // throughout: the same bits in any order.
 #include "math/convex_policy.h"
+#include "math/surfels/policy.h"
 #include "math/gaussian_policy.h"
 #include "kernels/raster/label/label_walk.cuh"
 
@@ -236,5 +237,6 @@ extern "C" int luxel_label_votes(const luxel_label_votes_args* args) {
   LUXEL_CUDA(cudaSetDevice(args->device));
   if (args->primitive == LUXEL_GAUSSIANS) return vote<GaussianPolicy<float>>(*args);
   if (args->primitive == LUXEL_CONVEXES) return vote<ConvexPolicy<float>>(*args);
+  if (args->primitive == LUXEL_SURFELS) return vote<SurfelPolicy<float>>(*args);
   return fail("primitive %d has no policy", args->primitive);
 }

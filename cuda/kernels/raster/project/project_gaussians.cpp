@@ -48,15 +48,26 @@ template <typename T, typename Camera> void backward(const luxel_project_gaussia
       sink.take(n, gradient, g_rest, seen);
     }
   }
-  if (!args.g_world_to_cam) return;
-  for (size_t i = 0; i < poses.size(); ++i) add_pose(poses[i], out<T>(args.g_world_to_cam) + 16 * (i % args.cameras));
+  for (size_t i = 0; i < poses.size(); ++i) {
+    const size_t camera = i % args.cameras;
+    if (args.g_world_to_cam) add_pose(poses[i], out<T>(args.g_world_to_cam) + 16 * camera);
+    if (args.g_shutters) add_shutter(poses[i], out<T>(args.g_shutters) + LUXEL_SHUTTER * camera);
+  }
 }
 
 template <typename T> void run_forward(const luxel_project_gaussians_args& args) {
-  args.lens ? project_forward<T, LensCamera<T>>(args) : project_forward<T, Pinhole<T>>(args);
+  if (args.shutters) {
+    args.lens ? project_forward<T, RollingLens<T>>(args) : project_forward<T, RollingPinhole<T>>(args);
+  } else {
+    args.lens ? project_forward<T, LensCamera<T>>(args) : project_forward<T, Pinhole<T>>(args);
+  }
 }
 template <typename T> void run_backward(const luxel_project_gaussians_args& args) {
-  args.lens ? backward<T, LensCamera<T>>(args) : backward<T, Pinhole<T>>(args);
+  if (args.shutters) {
+    args.lens ? backward<T, RollingLens<T>>(args) : backward<T, RollingPinhole<T>>(args);
+  } else {
+    args.lens ? backward<T, LensCamera<T>>(args) : backward<T, Pinhole<T>>(args);
+  }
 }
 
 }  // namespace

@@ -59,14 +59,23 @@ template <typename T, typename Camera> void backward(const luxel_project_gaussia
     const size_t camera = i % args.cameras;
     if (args.g_world_to_cam) add_pose(views[i].pose, out<T>(args.g_world_to_cam) + 16 * camera);
     if (args.g_timestamps) out<T>(args.g_timestamps)[camera] += views[i].timestamp;
+    if (args.g_shutters) add_shutter(views[i].pose, out<T>(args.g_shutters) + LUXEL_SHUTTER * camera);
   }
 }
 
 template <typename T> void run_forward(const luxel_project_gaussians4d_args& args) {
-  args.lens ? project_forward<T, Timed<T, LensCamera>>(args) : project_forward<T, Timed<T, Pinhole>>(args);
+  if (args.shutters) {
+    args.lens ? project_forward<T, Timed<T, RollingLens>>(args) : project_forward<T, Timed<T, RollingPinhole>>(args);
+  } else {
+    args.lens ? project_forward<T, Timed<T, LensCamera>>(args) : project_forward<T, Timed<T, Pinhole>>(args);
+  }
 }
 template <typename T> void run_backward(const luxel_project_gaussians4d_args& args) {
-  args.lens ? backward<T, Timed<T, LensCamera>>(args) : backward<T, Timed<T, Pinhole>>(args);
+  if (args.shutters) {
+    args.lens ? backward<T, Timed<T, RollingLens>>(args) : backward<T, Timed<T, RollingPinhole>>(args);
+  } else {
+    args.lens ? backward<T, Timed<T, LensCamera>>(args) : backward<T, Timed<T, Pinhole>>(args);
+  }
 }
 
 }  // namespace

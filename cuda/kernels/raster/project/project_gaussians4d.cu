@@ -15,6 +15,14 @@ __global__ void __launch_bounds__(kForwardThreads, kForwardLensBlocks)
     project_gaussians4d_fwd_lens_kernel(const __grid_constant__ luxel_project_gaussians4d_args args) {
   project_forward<Timed<float, LensCamera>>(args);
 }
+__global__ void __launch_bounds__(kForwardThreads, kForwardBlocks)
+    project_gaussians4d_fwd_rolling_kernel(const __grid_constant__ luxel_project_gaussians4d_args args) {
+  project_forward<Timed<float, RollingPinhole>>(args);
+}
+__global__ void __launch_bounds__(kForwardThreads, kForwardLensBlocks)
+    project_gaussians4d_fwd_rolling_lens_kernel(const __grid_constant__ luxel_project_gaussians4d_args args) {
+  project_forward<Timed<float, RollingLens>>(args);
+}
 
 }  // namespace
 }  // namespace luxel
@@ -23,6 +31,8 @@ extern "C" int luxel_project_gaussians4d_fwd(const luxel_project_gaussians4d_arg
   if (args->dtype != 0) return luxel::fail("the GPU kernels take float32");
   if (!luxel::aligned(args->splats)) return luxel::fail("project_gaussians4d: splats must be aligned to 16 bytes");
   LUXEL_CUDA(cudaSetDevice(args->device));
-  const auto kernel = args->lens ? luxel::project_gaussians4d_fwd_lens_kernel : luxel::project_gaussians4d_fwd_kernel;
-  return luxel::launch_forward("project_gaussians4d_fwd", kernel, *args);
+  using namespace luxel;
+  const auto global = args->lens ? project_gaussians4d_fwd_lens_kernel : project_gaussians4d_fwd_kernel;
+  const auto rolling = args->lens ? project_gaussians4d_fwd_rolling_lens_kernel : project_gaussians4d_fwd_rolling_kernel;
+  return launch_forward("project_gaussians4d_fwd", args->shutters ? rolling : global, *args);
 }

@@ -64,6 +64,7 @@ __device__ __forceinline__ void stage_gradients(const luxel_project_gaussians4d_
 __device__ __forceinline__ void add_view(const luxel_project_gaussians4d_args& args, int camera,
                                          const Gaussian4dTotal<float>& total) {
   if (args.g_world_to_cam) add_pose_of_warp(total.pose, out<float>(args.g_world_to_cam) + 16 * camera);
+  if (args.g_shutters) add_shutter_of_warp(total.pose, out<float>(args.g_shutters) + LUXEL_SHUTTER * camera);
   if (args.g_timestamps) {
     const float sum = warp_sum(total.timestamp);
     if ((threadIdx.x & 31) == 0) atomicAdd(out<float>(args.g_timestamps) + camera, sum);
@@ -154,7 +155,7 @@ template <typename Camera, bool kAdam, bool kGeneral> int run(const luxel_projec
 }
 
 template <typename Camera> int run(const luxel_project_gaussians4d_args& args) {
-  const bool general = args.cameras != 1 || args.g_world_to_cam || args.g_timestamps;
+  const bool general = args.cameras != 1 || args.g_world_to_cam || args.g_timestamps || args.g_shutters;
   if (args.adam_schedule) return general ? run<Camera, true, true>(args) : run<Camera, true, false>(args);
   return general ? run<Camera, false, true>(args) : run<Camera, false, false>(args);
 }
@@ -168,5 +169,7 @@ extern "C" int luxel_project_gaussians4d_bwd(const luxel_project_gaussians4d_arg
     return luxel::fail("project_gaussians4d: g_splats and statistics must be aligned to 16 bytes");
   LUXEL_CUDA(cudaSetDevice(args->device));
   using namespace luxel;
+  if (args->shutters)
+    return args->lens ? run<Timed<float, RollingLens>>(*args) : run<Timed<float, RollingPinhole>>(*args);
   return args->lens ? run<Timed<float, LensCamera>>(*args) : run<Timed<float, Pinhole>>(*args);
 }

@@ -15,6 +15,7 @@ constexpr int kSmall = 14;  // numbers of a Gaussian without sh_rest
 // Resident blocks per multiprocessor, which limit the registers; 5 is the fastest of 4, 5, 6. Sigma points take more registers.
 template <typename Camera> __host__ __device__ constexpr int blocks_of(bool general) { return general ? 4 : 5; }
 template <> __host__ __device__ constexpr int blocks_of<LensCamera<float>>(bool) { return 3; }
+template <> __host__ __device__ constexpr int blocks_of<RollingLens<float>>(bool) { return 3; }
 
 // Floats of shared memory per warp.
 __host__ __device__ __forceinline__ int numbers_of_warp(const luxel_project_gaussians_args& args, bool general) {
@@ -94,6 +95,8 @@ __global__ void __launch_bounds__(kThreads, blocks_of<Camera>(kGeneral))
         stats.end_view(camera == 0);
         if (args.g_world_to_cam && __any_sync(~0u, here))
           add_pose_of_warp(g.pose, out<float>(args.g_world_to_cam) + 16 * camera);
+        if (args.g_shutters && __any_sync(~0u, here))
+          add_shutter_of_warp(g.pose, out<float>(args.g_shutters) + LUXEL_SHUTTER * camera);
       }
       stats.end();
       if (penalties && n < args.count) penalties_vjp(args, row_of<float>(args, n), g);
@@ -127,7 +130,7 @@ template <typename Camera, bool kAdam, bool kGeneral> int run(const luxel_projec
 }
 
 template <typename Camera> int run(const luxel_project_gaussians_args& args) {
-  const bool general = args.cameras != 1 || args.g_world_to_cam;
+  const bool general = args.cameras != 1 || args.g_world_to_cam || args.g_shutters;
   if (args.adam_schedule) return general ? run<Camera, true, true>(args) : run<Camera, true, false>(args);
   return general ? run<Camera, false, true>(args) : run<Camera, false, false>(args);
 }
@@ -140,5 +143,7 @@ extern "C" int luxel_project_gaussians_bwd(const luxel_project_gaussians_args* a
   if (!luxel::aligned(args->g_splats) || !luxel::aligned(args->statistics))
     return luxel::fail("project_gaussians: g_splats and statistics must be aligned to 16 bytes");
   LUXEL_CUDA(cudaSetDevice(args->device));
-  return args->lens ? luxel::run<luxel::LensCamera<float>>(*args) : luxel::run<luxel::Pinhole<float>>(*args);
+  using namespace luxel;
+  if (args->shutters) return args->lens ? run<RollingLens<float>>(*args) : run<RollingPinhole<float>>(*args);
+  return args->lens ? run<LensCamera<float>>(*args) : run<Pinhole<float>>(*args);
 }

@@ -56,6 +56,16 @@ __device__ __forceinline__ void add_pose_of_warp(const PoseGradient<float>& g, f
   }
 }
 
+// The same by the velocities of a rolling shutter, to g_shutter [8].
+__device__ __forceinline__ void add_shutter_of_warp(const PoseGradient<float>& g, float* g_shutter) {
+  const float velocities[6] = {g.linear.x, g.linear.y, g.linear.z, g.angular.x, g.angular.y, g.angular.z};
+#pragma unroll
+  for (int k = 0; k < 6; ++k) {
+    const float sum = warp_sum(velocities[k]);
+    if ((threadIdx.x & 31) == 0) atomicAdd(g_shutter + k, sum);
+  }
+}
+
 // Adds the visible splats and the tile instances of a block of kWarps warps to the totals of a forward pass. All threads call.
 template <int kWarps> __device__ __forceinline__ void add_totals(int tiles, int64_t* totals) {
   const long long sum = warp_sum(static_cast<long long>(tiles));

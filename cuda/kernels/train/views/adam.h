@@ -18,6 +18,7 @@ LUXEL_HD void move_parameter(const luxel_view_adam_args& args, int b, int p) {
   for (int other = b; other < args.views_of_step; ++other)
     if (args.of_step[other] == view) gradient += args.gradients[static_cast<int64_t>(other) * args.width + p];
   const int64_t at = view * args.width + p;
+  gradient += args.penalty * (args.values[at] - (args.centre ? args.centre[at] : 0.0f));
   const float first = args.beta1 * args.first[at] + (1.0f - args.beta1) * gradient;
   const float second = args.beta2 * args.second[at] + (1.0f - args.beta2) * gradient * gradient;
   args.first[at] = first;

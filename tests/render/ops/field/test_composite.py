@@ -12,7 +12,7 @@ from torch import Tensor
 from luxel.render.ops.field.colour_inputs import colour_inputs
 from luxel.render.ops.field.composite import composite
 from luxel.render.ops.field.spherical_harmonics import sh_basis
-from luxel.render.reference.field.composite import composite_reference
+from luxel.render.reference.field.composite import composite_reference, distortion_reference
 
 D = torch.float64
 SCALE = 0.7
@@ -71,13 +71,13 @@ def test_it_is_the_reference(precision, thick):
     for values in (given, true):
         values["density"].requires_grad_()
         values["colour"].requires_grad_()
-    actual = composite(**given, scale=SCALE)
+    actual = composite(**given, scale=SCALE)[:3]
     counters = true.pop("counters")
     *expected, margin = composite_reference(**true, scale=SCALE)
     single = given["density"].dtype == torch.float32
     keep = margin > (1e-3 if single else 1e-9)
     assert keep.float().mean() > 0.9
-    for name, a, b in zip(actual._fields, actual, expected, strict=True):
+    for name, a, b in zip(("rgb", "transmittance", "depth"), actual, expected, strict=True):
         scale = max(1.0, b.abs().max().item())
         off = (1e-5 if single else 1e-12) * scale
         torch.testing.assert_close(
@@ -93,6 +93,46 @@ def test_it_is_the_reference(precision, thick):
     ):
         assert (a - b).norm() <= (1e-4 if single else 1e-10) * b.norm(), name
         assert not a[int(counters[0]) :].any()
+
+
+@pytest.mark.parametrize("growth", [0.0, 1 / 64])
+@pytest.mark.parametrize("thick", [-1.0, 2.0])
+def test_distortion_is_the_sum_over_pairs(precision, thick, growth):
+    """Beside a loss of colours, and for rays without samples."""
+    counts = [0, 1, 2, 31, 32, 33, 64, 65, 0, 130, 7]
+    given = moved(drawn(counts, thick=thick), **precision)
+    for first, count in given[
+        "ranges"
+    ].tolist():  # in order along the ray, on both sides of where steps begin to grow
+        given["t"][first : first + count] = given["t"][first : first + count].sort().values
+    true = {
+        name: t.detach().cpu().double() if t.is_floating_point() else t.cpu() for name, t in given.items()
+    }
+    for values in (given, true):
+        values["density"].requires_grad_()
+    lengths = {"step": 0.03, "growth": growth, "unit": 100.0}
+    actual = composite(**given, scale=SCALE, **lengths)
+    used = {name: true[name] for name in ("density", "dt", "t", "ranges")}
+    expected = distortion_reference(**used, **lengths, scale=SCALE)
+    single = given["density"].dtype == torch.float32
+    assert expected.max() > 1e-3 and (expected[torch.tensor(counts) == 0] == 0).all()
+    off = (1e-5 if single else 1e-12) * max(1.0, expected.max().item())
+    torch.testing.assert_close(actual.distortion.detach().cpu().double(), expected.detach(), rtol=0, atol=off)
+    rest = {name: t for name, t in true.items() if name != "counters"}
+    colours = composite_reference(**rest, scale=SCALE)[0]
+    loss = (
+        actual.distortion.cpu().double() @ torch.arange(1.0, 12.0, dtype=D) + actual.rgb.cpu().double().sum()
+    )
+    reference = expected @ torch.arange(1.0, 12.0, dtype=D) + colours.sum()
+    (a,), (b,) = torch.autograd.grad(loss, given["density"]), torch.autograd.grad(reference, true["density"])
+    assert (a.cpu().double() - b).norm() <= (1e-4 if single else 1e-10) * b.norm()
+
+
+def test_distortion_needs_a_step(device):
+    given = moved(drawn([3]), torch.float32, device)
+    assert composite(**given).distortion.shape == (0,)
+    with pytest.raises(ValueError, match="unit needs a step above 0"):
+        composite(**given, unit=1.0)
 
 
 def test_by_hand(device):
@@ -196,7 +236,8 @@ def test_opcheck(device):
     given = moved(drawn([4, 40, 2]), torch.float32, device)
     for name in ("density", "colour"):
         given[name].requires_grad_()
-    args = (*given.values(), 1.0, 1e-4)
-    torch.library.opcheck(torch.ops.luxel.composite.default, args)
+    for unit in (0.0, 100.0):
+        args = (*given.values(), 1.0, 1e-4, 0.01, 0.0, unit)
+        torch.library.opcheck(torch.ops.luxel.composite.default, args)
     features = torch.randn(7, 8, device=device, requires_grad=True)
     torch.library.opcheck(torch.ops.luxel.colour_inputs.default, (features, torch.randn(7, 3, device=device)))

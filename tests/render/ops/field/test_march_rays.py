@@ -22,7 +22,12 @@ from luxel.render.ops.field.march_rays import (
     pack_cells,
     unpack_cells,
 )
-from luxel.render.reference.field.march_rays import march_rays_reference, pixel_rays_reference
+from luxel.render.reference.field.march_rays import (
+    contracted_reference,
+    march_cascades_reference,
+    march_rays_reference,
+    pixel_rays_reference,
+)
 
 D = torch.float64
 BOX = (-1.0, -0.5, 0.25, 1.5, 1.0, 2.0)
@@ -103,6 +108,57 @@ def test_it_is_the_reference(precision, share):
     order = order[order[:, 0].argsort()]
     assert torch.equal(order[:, 0], order[:, 1].cumsum(0) - order[:, 1])  # side by side
     assert (actual.ranges[actual.ranges[:, 1] == 0] == 0).all()
+
+
+@pytest.mark.parametrize("growth", [0.0, 1 / 128])
+@pytest.mark.parametrize("contracted", [True, False])
+def test_cascades_are_the_reference(precision, contracted, growth):
+    origins, directions = rays(120)
+    keep = (origins + directions).isfinite().all(-1)
+    given = [t[keep].float().to(**precision) for t in (origins, directions)]
+    region = REGION._replace(cascades=4, contracted=contracted, growth=growth)
+    occupied = torch.stack([cells(16, share, k) for k, share in enumerate((0.5, 0.2, 0.05, 0.3))])
+    occupied[1, :4] = False  # whole blocks that are skipped
+    bits = torch.cat([pack_cells(grid) for grid in occupied]).to(precision["device"])
+    actual = march_rays(*given, region, bits, capacity=150_000)
+    row, points, t, lengths, margin = march_cascades_reference(
+        given[0].cpu().double(),
+        given[1].cpu().double(),
+        region.box,
+        region.step,
+        occupied,
+        growth=growth,
+        near=region.near,
+    )
+    single = actual.t.dtype == torch.float32
+    off, near = (2e-5, 3e-3) if single else (1e-12, 1e-9)
+    count = torch.bincount(row, minlength=len(given[0]))
+    clear = ~(margin < near).any(-1)
+    assert count.sum() > 2000 and (single or clear.double().mean() > 0.95)
+    assert torch.equal(actual.ranges[:, 1].cpu().long()[clear], count[clear])
+    expected = contracted_reference(points) if contracted else (points - 0.5) / 8 + 0.5
+    start = count.cumsum(0) - count
+    for r in (clear & (count > 0)).nonzero()[:, 0].tolist():
+        first, number = actual.ranges[r].tolist()
+        mine, true = slice(first, first + number), slice(int(start[r]), int(start[r] + count[r]))
+        for a, b, scale in (
+            (actual.t, t, 10),
+            (actual.dt, lengths, 1),
+            (actual.positions, expected, 1),
+        ):
+            torch.testing.assert_close(a[mine].cpu().double(), b[true], rtol=0, atol=off * scale)
+    assert (actual.t[: int(actual.counters[SAMPLES])] > 3).any()
+
+
+def test_places_in_the_field_and_back():
+    inside = torch.rand(200, 3, generator=torch.Generator().manual_seed(2), dtype=D)
+    for region in (REGION, REGION._replace(cascades=5), REGION._replace(cascades=5, contracted=True)):
+        p = 0.5 + (inside - 0.5) * 0.99 * region.outermost
+        torch.testing.assert_close(region.from_field(region.to_field(p)), p, rtol=1e-9, atol=1e-9)
+    contracted = REGION._replace(cascades=5, contracted=True)
+    far = 0.5 + 12 * (inside - 0.5)
+    torch.testing.assert_close(contracted.to_field(far), contracted_reference(far), rtol=0, atol=1e-12)
+    torch.testing.assert_close(contracted.to_field(inside), (inside + 0.5) / 2)
 
 
 def test_by_hand(device):
@@ -256,6 +312,12 @@ def test_what_is_refused(device):
         march_rays(origins, directions, REGION._replace(step=0.0), None, capacity=9)
     with pytest.raises(ValueError, match="resolution must be a multiple of 4"):
         march_rays(origins, directions, REGION._replace(resolution=7), None, capacity=9)
+    with pytest.raises(
+        ValueError, match="cascades must be 1 to 16, with a resolution that is a multiple of 16"
+    ):
+        march_rays(origins, directions, REGION._replace(cascades=2, resolution=20), None, capacity=9)
+    with pytest.raises(ValueError, match="growth must be at least 0 and below 1"):
+        march_rays(origins, directions, REGION._replace(growth=-0.1), None, capacity=9)
     with pytest.raises(ValueError, match=r"capacity must be 1 to .* got 0 and 5"):
         march_rays(origins, directions, REGION, None, capacity=0)
     with pytest.raises(ValueError, match=r"directions must be \[5, 3\]"):
@@ -304,7 +366,7 @@ def test_opcheck(device):
     origins, directions = (t.float().to(device) for t in rays(50))
     bits = pack_cells(cells(16, 0.4)).to(device)
     live = torch.tensor([30], dtype=torch.int32, device=device)
-    rest = bits, None, live, 16, 500, 0, list(BOX), 0.021, 0.0, math.inf
+    rest = bits, None, live, 16, 500, 0, list(BOX), 0.021, 0.0, math.inf, 1, False, 0.0
     given = (origins, directions, None, None, None, None, *rest)
     checks = ("test_schema", "test_faketensor") if device.type == "cpu" else ("test_faketensor",)
     torch.library.opcheck(torch.ops.luxel.march_rays.default, given, test_utils=checks)

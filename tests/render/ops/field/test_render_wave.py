@@ -43,17 +43,19 @@ def camera_of(width: int, height: int, dtype: torch.dtype, device: torch.device)
     return camera.to(dtype).to(device)
 
 
-def at_once(camera: Camera, occupancy: Tensor | None, background: Tensor) -> tuple[Tensor, ...]:
+def at_once(
+    camera: Camera, occupancy: Tensor | None, background: Tensor, region: Region = REGION
+) -> tuple[Tensor, ...]:
     count = camera.width * camera.height
     pixels = torch.arange(count, device=background.device)
     views = torch.tensor([[0, camera.width]], device=background.device)
     pose, lens = camera.world_to_cam[None], camera.intrinsics[None]
-    samples = march_pixels(pixels, views, pose, lens, REGION, occupancy, capacity=count * 300)
+    samples = march_pixels(pixels, views, pose, lens, region, occupancy, capacity=count * 300)
     density, colour = field(samples.positions, samples.directions)
     behind = background.expand(count, 3).contiguous()
     return composite(
         density, colour, samples.dt, samples.t, samples.ranges, samples.counters, behind, scale=SCALE
-    )
+    )[:3]
 
 
 def in_waves(
@@ -65,10 +67,11 @@ def in_waves(
     first: int,
     count: int,
     plain: bool = False,
+    region: Region = REGION,
 ) -> tuple[WaveRays, int]:
     rays = WaveRays.room(count, 2000, background)
     samples = WaveSamples.room(capacity, rays)
-    view = camera.world_to_cam, camera.intrinsics, camera.width, first, REGION, occupancy
+    view = camera.world_to_cam, camera.intrinsics, camera.width, first, region, occupancy
     begin_waves_(rays, *view, background)
     for wave in range(rays.waves):
         listed = int(rays.listed[wave])
@@ -80,7 +83,7 @@ def in_waves(
         if plain:  # what the activations give, in one; beyond where it is held too
             above = torch.cat([density[:, None].clamp(-15, 15).exp(), colour.sigmoid()], 1)
             density, colour = torch.where(above < 1e-4, above - 1e-4, above), None
-        composite_wave_(wave, rays, samples, density, colour, REGION, background, listed=listed, scale=SCALE)
+        composite_wave_(wave, rays, samples, density, colour, region, background, listed=listed, scale=SCALE)
     raise AssertionError("rays go on and on")
 
 
@@ -104,6 +107,24 @@ def test_waves_are_all_samples_at_once(precision, capacity, most, cells):
         return
     part, _ = in_waves(camera, occupancy, background, capacity, most, 400, 301)
     torch.testing.assert_close(part.rgb, rays.rgb[400:701], rtol=0, atol=off)
+
+
+@pytest.mark.parametrize("contracted", [True, False])
+def test_waves_through_cascades(precision, contracted):
+    camera = camera_of(23, 17, **precision)
+    background = torch.tensor([0.2, 0.9, 0.5]).to(**precision)
+    region = REGION._replace(cascades=3, contracted=contracted, growth=1 / 64)
+    occupancy = shell(precision["device"]).repeat(3)
+    expected = at_once(camera, occupancy, background, region)
+    rays, waves = in_waves(camera, occupancy, background, 2000, 8, 0, 23 * 17, region=region)
+    assert waves > 1 and (expected[1] < 0.5).any() and expected[2].max() > 2
+    near_least = (expected[1] - 1e-4).abs() < 1e-6
+    off = 1e-5 if background.dtype == torch.float32 else 1e-12
+    for name, a, b in zip(("rgb", "transmittance", "depth"), rays[3:], expected, strict=True):
+        torch.testing.assert_close(
+            a[~near_least], b[~near_least], rtol=0, atol=3 * off, msg=lambda m, n=name: f"{n}: {m}"
+        )
+    assert near_least.float().mean() < 0.02
 
 
 def test_values_in_one_need_no_activations(precision):

@@ -66,7 +66,7 @@ def test_opcheck(scene, changes, needs_grad):
     for statistics in (None, torch.zeros(60, 4, device=tensors[0].device)):
         torch.library.opcheck(
             torch.ops.luxel.project_gaussians4d.default,
-            (*tensors, statistics, *options.values()),
+            (*tensors, statistics, *options.values(), None),
             **ROUNDING,
         )
 
@@ -74,7 +74,9 @@ def test_opcheck(scene, changes, needs_grad):
 def test_opcheck_of_the_backward(scene):
     tensors, options = arguments(scene)
     tensors = [t.detach() for t in tensors]
-    splats, values, tile_counts, _ = torch.ops.luxel.project_gaussians4d(*tensors, None, *options.values())
+    splats, values, tile_counts, _ = torch.ops.luxel.project_gaussians4d(
+        *tensors, None, *options.values(), None
+    )
     statistics = torch.zeros(60, 4, device=splats.device)
     given = (tile_counts, torch.ones_like(splats), torch.ones_like(values), True, True)
     torch.library.opcheck(

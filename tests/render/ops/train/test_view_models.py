@@ -111,7 +111,8 @@ def test_gradients_of_a_pose_are_those_of_finite_differences() -> None:
 @pytest.mark.parametrize("views", [[3], [1, 4, 1], [0, 2, 2, 6]])
 @pytest.mark.parametrize("directions", [None, 0, 7, 8])
 @pytest.mark.parametrize("width", [6, 40])
-def test_adam_is_its_reference(device, views, directions, width) -> None:
+@pytest.mark.parametrize("penalised", [False, True])
+def test_adam_is_its_reference(device, views, directions, width, penalised) -> None:
     generator = torch.Generator().manual_seed(0)
 
     def drawn(*shape: int) -> Tensor:
@@ -120,8 +121,10 @@ def test_adam_is_its_reference(device, views, directions, width) -> None:
     tables = [drawn(7, width), drawn(7, width), drawn(7, width).square()]
     common = None if directions is None else torch.linalg.qr(drawn(7 * width, 8))[0][:, :directions]
     numbers, gradients, schedule = torch.tensor(views), drawn(len(views), width), (0.01, 0.3)
-    options = {"betas": (0.9, 0.99), "eps": 1e-15}
-    expected = view_adam_reference(*tables, common, numbers, gradients, schedule, **options)
+    options = {"betas": (0.9, 0.99), "eps": 1e-15, "penalty": 0.7 * penalised}
+    centre = drawn(7, width) if penalised and directions is None else None
+    expected = view_adam_reference(*tables, common, numbers, gradients, schedule, **options, centre=centre)
+    options["centre"] = None if centre is None else centre.float().to(device)
     ours = [t.float().to(device) for t in tables]
     given = None if common is None else common.float().to(device)
     rest = numbers.to(device), gradients.float().to(device), torch.tensor(schedule, device=device)

@@ -134,7 +134,7 @@ def test_the_fused_step_is_the_step_of_autograd(
 ) -> None:
     run = toy_cutout if cutout else toy
     exposed(run, 0.3)
-    config = run.config(exposure=model, batch=2, background="random" if cutout else "auto")
+    config = run.config(steps=14, exposure=model, batch=2, background="random" if cutout else "auto")
     fused, plain = (run.trainer(tmp_path / name, config) for name in "ab")
     plain.queue._fused = False
     for trainer in (fused, plain):
@@ -142,7 +142,7 @@ def test_the_fused_step_is_the_step_of_autograd(
             trainer.step()
         trainer.synchronize()
     values = fused.models.exposure.table.values
-    assert values.abs().max() > 0.05
+    assert values.abs().max() > 0.03
     torch.testing.assert_close(values, plain.models.exposure.table.values, atol=1e-4, rtol=1e-3)
     torch.testing.assert_close(fused.scene.means, plain.scene.means, atol=1e-5, rtol=0)
 

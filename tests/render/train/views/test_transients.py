@@ -13,7 +13,7 @@ import torch
 
 from luxel.render.camera import Pixels, View
 from luxel.render.train.presets import preset
-from luxel.render.train.views.transients import FACTOR, static_weight, threshold
+from luxel.render.train.views.transients import FACTOR, static_weight, threshold, without_transients
 
 NOW = torch.tensor([FACTOR])
 
@@ -37,6 +37,32 @@ def test_objects_are_left_out_and_details_are_not() -> None:
     assert weight.mean() > 0.8
 
 
+def test_an_object_is_left_out_up_to_its_outline() -> None:
+    random = torch.Generator().manual_seed(0)
+    image = 0.4 + 0.05 * torch.rand(1, 90, 122, 3, generator=random)
+    rows, columns = torch.arange(90)[:, None], torch.arange(122)[None]
+    disc = ((rows - 41.5) ** 2 + (columns - 57.0) ** 2 < 17**2)[None]
+    ring = disc & ((rows - 41.5) ** 2 + (columns - 57.0) ** 2 >= 2**2)[None]
+    photograph = torch.where(ring[..., None], image + 0.4, image)
+    weight = static_weight(image, photograph, None, NOW)
+    assert weight[disc].sum() == 0, "the outline and the hole inside"
+    grown = torch.nn.functional.max_pool2d(disc[:, None].float(), 3, 1, 1)[:, 0]
+    assert weight[grown == 0].min() == 1, "what is two pixels away stays"
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_the_render_takes_the_place_of_objects(masked: bool) -> None:
+    image, photograph = differing()
+    given = torch.ones(image.shape[:3]) if masked else None
+    if given is not None:
+        given[:, 80:] = 0
+    shown, weight = without_transients(image, photograph, given, NOW)
+    counts = weight > 0
+    assert torch.equal(counts[..., None], counts[..., None] & (shown == photograph).all(-1, keepdim=True))
+    assert torch.equal(shown[~counts], image[~counts]) and (~counts).sum() >= 30 * 40
+    assert torch.equal(weight, static_weight(image, photograph, given, NOW))
+
+
 def test_weights_that_were_given_stay() -> None:
     image, photograph = differing()
     given = torch.rand(1, 90, 122, generator=torch.Generator().manual_seed(1))
@@ -48,8 +74,8 @@ def test_weights_that_were_given_stay() -> None:
 
 def test_nothing_is_left_out_at_the_start() -> None:
     image, photograph = differing()
-    assert threshold(0.0) == threshold(0.099) == math.inf
-    assert threshold(0.1) > threshold(0.2) > threshold(0.3) == threshold(1.0) == FACTOR
+    assert threshold(0.0) == threshold(0.049) == math.inf
+    assert threshold(0.05) > threshold(0.1) > threshold(0.15) == threshold(1.0) == FACTOR
     assert static_weight(image, photograph, None, torch.tensor([math.inf])).min() == 1
     assert static_weight(image, image, None, NOW).min() == 1, "equal images"
 

@@ -35,7 +35,7 @@ def test_a_step_is_replayed_and_waits_for_nothing(
     toy_cutout: Any, tmp_path: Path, learnt: dict[str, Any], device: torch.device
 ) -> None:
     config = toy_cutout.config(
-        steps=30_000, sh_every=0, reorder_every=0, report_every=10, background="random", **learnt
+        steps=4000, sh_every=0, reorder_every=0, report_every=10, background="random", **learnt
     )
     trainer = toy_cutout.trainer(tmp_path / "run", config, device=device)
     for _ in range(10):

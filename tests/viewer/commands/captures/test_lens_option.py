@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+from luxel.render.camera import Camera
+from luxel.render.lens import fisheye_rays, radial_lens
+from luxel.render.lens_views import WIDEST, behind_straight_lens, vertical_field
+from luxel.render.rasterize import rasterize
 from luxel.scenes.synthetic.fisheye_capture import write_fisheye_capture
 from luxel.viewer.cli import main
 from luxel.viewer.commands.render import Render
 from luxel.viewer.origin import Origin, load_origin
+from luxel.viewer.runs import keeps_lenses
+from luxel.viewer.web.navigate import Pose
 
 QUICK = ["--device", "cpu", "--no-lpips", "--no-check-capture"]
 
@@ -75,3 +83,32 @@ def test_counts_of_views_that_see_a_point_know_the_lens(run: Path) -> None:
     ahead, beside, behind = (torch.tensor(p) for p in ([0.0, 0, 1], [1.0, 0, 0.05], [0.0, 0.1, -1]))
     points = torch.stack([(p - matrix[:3, 3]) @ matrix[:3, :3] for p in (ahead, beside, behind)])
     assert count_views(points, [DepthMap(view.camera, far)]).tolist() == [1, 1, 0]
+
+
+def test_views_of_pinhole_cameras_are_by_sigma_points(run: Path) -> None:
+    from luxel.viewer.web.opening import open_session
+
+    session, render = open_session(run, torch.device("cpu"))
+    with session.borrow() as scene:
+        pass
+    camera = Camera.look_at((0.2, 0.1, 1.0), (1, 1, 1), fov_y=2.2, width=48, height=40)
+    shown = render(scene, camera).rgb
+    assert torch.equal(shown, rasterize(scene, replace(camera, lens=radial_lens())).rgb)
+    assert not torch.allclose(shown, rasterize(scene, camera).rgb, atol=1e-3)
+    lensed = session.views[0].camera
+    assert torch.equal(render(scene, lensed).rgb, rasterize(scene, lensed).rgb)
+    stacked = behind_straight_lens(Camera.stack([camera, camera]))
+    assert stacked.lens is not None and stacked.lens.shape == (2, 8)
+    assert keeps_lenses(run) and not keeps_lenses(run / "scene.ply")
+
+
+def test_frustums_of_lenses_are_plausible(run: Path) -> None:
+    view = load_origin(run).open().train[0]
+    assert vertical_field(view.camera) == pytest.approx(WIDEST)
+    narrow = replace(view.camera, intrinsics=view.camera.intrinsics * torch.tensor([4.0, 4.0, 1.0, 1.0]))
+    x, y, z = fisheye_rays(narrow)[0, narrow.width // 2]
+    assert vertical_field(narrow) == pytest.approx(2 * math.atan2(math.hypot(x, y), z), rel=0.06)
+    straight = replace(narrow, lens=None)
+    radial = replace(narrow, lens=radial_lens())
+    assert vertical_field(radial) == pytest.approx(vertical_field(straight), rel=1e-4)
+    assert Pose.of_camera(narrow).fov_y == pytest.approx(vertical_field(narrow))

@@ -35,7 +35,7 @@ from luxel.viewer.web.panels.inspect import click_rows
 from luxel.viewer.web.panels.pair import PairPanel
 from luxel.viewer.web.panels.statistics import StatisticsPanel
 from luxel.viewer.web.session import StaticSession, TrainingSession
-from luxel.viewer.web.shading import OUTPUTS, DisplaySettings, draw, outputs_of, sample
+from luxel.viewer.web.shading import DisplaySettings, draw, outputs_of, sample
 
 CAMERA = Camera.look_at((3.0, 1.0, 1.0), (0, 0, 0), fov_y=0.9, width=120, height=80)
 BODY = slice(0, 60)  # rows above the names
@@ -105,7 +105,7 @@ def test_a_scene_of_which_nothing_is_seen_is_not_rendered() -> None:
     assert drawn == [250, 180]
 
 
-@pytest.mark.parametrize("output", [*OUTPUTS, "seen by"])
+@pytest.mark.parametrize("output", [*outputs_of(Gaussians), "seen by"])
 def test_every_output_is_drawn_side_by_side_and_as_a_difference(output: str) -> None:
     painter = PairPainter(pair_of(ball(), other_ball(), views=True))
     settings: dict[str, Any] = {"output": output}

@@ -1,0 +1,14 @@
+// blend_surfels on the GPU: the tile rasterizer with the policy of surfels.
+#include "math/surfels/policy.h"
+#include "kernels/raster/blend/blend_simple.cuh"
+
+extern "C" {
+
+int64_t luxel_blend_surfels_workspace(const luxel_blend_args* args) {
+  return luxel::blend_workspace(*args, luxel::SurfelPolicy<float>::kRow);
+}
+
+int luxel_blend_surfels_fwd(const luxel_blend_args* args) { return luxel::blend<luxel::SimpleBlend<luxel::SurfelPolicy<float>>>(*args, false); }
+
+int luxel_blend_surfels_bwd(const luxel_blend_args* args) { return luxel::blend<luxel::SimpleBlend<luxel::SurfelPolicy<float>>>(*args, true); }
+}

@@ -1,0 +1,101 @@
+"""What a radiance field represents of a capture: a box, or the whole place around its cameras; chosen by the
+capture."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from luxel.render.camera import Points, View
+from luxel.render.fields.posed_images import Box, PosedImages, box_of, read_view
+from luxel.render.fields.radiance_config import RadianceConfig
+from luxel.render.ops.field.march_rays import Region
+
+FINEST_OF_OBJECTS = (
+    2048  # points along the sides of a box that one object fills (Müller et al. 2022, table 1)
+)
+GROWTH = 1 / 256  # of steps with the distance in a whole place (Müller et al. 2022, appendix E.1)
+DISTORTION = 1e-3
+CASCADES = 7  # where nothing says how far a place reaches; at most two more
+FEWEST_CASCADES = 5  # few points are found far away
+ENTRIES = ((24, 22), (27, 23), (math.inf, 24))  # up to 2^a pixels, tables of 2^b entries
+INNER, NEARLY_ALL = 80.0, 99.5  # per cent of the points in the innermost box, and in the outermost
+
+
+def adapted_to(config: RadianceConfig, data: PosedImages | Sequence[View]) -> RadianceConfig:
+    """A configuration whose open options are chosen by a capture.
+
+    What is represented is a box unless the configuration says otherwise; of images with alpha it is finer.
+    """
+    given = data if isinstance(data, PosedImages) else PosedImages(list(data))
+    views = given.views
+    if not len(views):
+        return config
+    transparent = read_view(views[0])[0].shape[1] == 4
+    if config.extent is None:
+        config = dataclasses.replace(config, extent="box")
+    if config.extent == "box":
+        return dataclasses.replace(
+            config, finest=FINEST_OF_OBJECTS if transparent and config.finest is None else config.finest
+        )
+    pixels = sum(view.camera.width * view.camera.height for view in views)
+    entries = next(entries for most, entries in ENTRIES if pixels <= 2**most)
+    return dataclasses.replace(
+        config,
+        cascades=cascades_of(views, given.points) if config.cascades is None else config.cascades,
+        growth=GROWTH if config.growth is None else config.growth,
+        distortion=DISTORTION if config.distortion is None else config.distortion,
+        sky=not transparent if config.sky is None else config.sky,
+        log2_entries=entries if config.log2_entries is None else config.log2_entries,
+    )
+
+
+def inner_box(views: Sequence[View], points: Points | None = None) -> Box:
+    """A cube around what a capture of a whole place is about: the median point, and four fifths of the points.
+
+    Without points: `box_of` the cameras.
+    """
+    if points is None or not len(points.xyz):
+        return box_of(views)
+    middle, reach = _reach(points)
+    half = max(float(np.percentile(reach, INNER)), 1e-6)
+    low, high = (middle - half).tolist(), (middle + half).tolist()
+    return (low[0], low[1], low[2], high[0], high[1], high[2])
+
+
+def cascades_of(views: Sequence[View], points: Points | None = None) -> int:
+    """Boxes, each twice as large as the one before, until they hold all cameras and nearly all points, and one more."""
+    box = np.asarray(inner_box(views, points)).reshape(2, 3)
+    middle, half = box.mean(0), float((box[1] - box[0]).max()) / 2
+    eyes = np.stack([view.camera.position.double().numpy() for view in views])
+    reach = float(np.abs(eyes - middle).max())
+    if points is not None and len(points.xyz):
+        reach = max(reach, float(np.percentile(_reach(points)[1], NEARLY_ALL)))
+    else:
+        reach = max(reach, half * 2 ** (CASCADES - 2))
+    return min(max(2 + math.ceil(math.log2(max(reach / half, 1))), FEWEST_CASCADES), CASCADES + 2)
+
+
+def region_of(config: RadianceConfig, box: Sequence[float], places: int, cells: int) -> Region:
+    """Where rays are sampled around a box, and how finely."""
+    region = Region.of_box(box, places=places, resolution=cells)
+    if config.extent in (None, "box"):
+        return region
+    return region._replace(
+        cascades=cascades_in(config), contracted=config.extent == "contracted", growth=config.growth or 0.0
+    )
+
+
+def cascades_in(config: RadianceConfig) -> int:
+    """Number of boxes of a configuration."""
+    return 1 if config.extent in (None, "box") else config.cascades or CASCADES
+
+
+def _reach(points: Points) -> tuple[np.ndarray, np.ndarray]:
+    """The median point [3], and how far each is from it along the farthest axis, [N]."""
+    xyz = points.xyz.astype(float)
+    middle = np.median(xyz, axis=0)
+    return middle, np.abs(xyz - middle).max(1)

@@ -1,0 +1,163 @@
+"""How near the surfaces that `luxel export --mesh` extracts are to exact shapes.
+
+What it measures
+    Scenes are trained on generated captures of shapes whose surface is known (scenes/synthetic/shape_captures.py),
+    and the depth that their cameras see is fused into a mesh. Accuracy: mean distance of random points of the mesh to
+    the exact surface; completeness: mean distance of what the cameras see of the surface to the mesh; chamfer: the
+    mean of both, and the same as a share of the longest side of the shapes' box. Normals: mean and median angle
+    between the mesh and the exact surface, in degrees. "exact" fuses the exact depth, which bounds what fusion reaches.
+
+How to run
+    python tests/bench/mesh_accuracy.py [--kind links blocks] [--views 100] [--side 800] [--resolution 512]
+        [--device cuda] [VARIANT ...]
+    Variants are those of `luxel bench train`, such as luxel:preset=default (the default) or
+    luxel:primitive=convexes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from luxel.render.mesh.depth_fusion import DepthFusion
+from luxel.render.mesh.tree import MeshTree
+from luxel.render.mesh.triangles import TriangleMesh
+from luxel.render.ops.mesh.mesh_distance import mesh_distance
+from luxel.render.scene_surface import scene_surface
+from luxel.render.train.presets import preset
+from luxel.scenes import open as open_capture
+from luxel.scenes.synthetic.ray_caster import StaticScene, StaticSolid
+from luxel.scenes.synthetic.shape_captures import (
+    SHAPE_CAPTURES,
+    SurfacePoints,
+    distances,
+    shape_cameras,
+    visible_surface,
+    write_shape_capture,
+)
+from luxel.viewer.bench.train.variants import parse_variant
+from luxel.viewer.runs import load_any_scene
+
+SAMPLES = 200_000
+
+
+def accuracy(mesh: TriangleMesh, solids: tuple[StaticSolid, ...], truth: SurfacePoints) -> dict[str, float]:
+    """Distances in world units and as a share of the box's longest side, angles in degrees."""
+    mesh = mesh.to("cpu").to(torch.float64)
+    points, normals = on_mesh(mesh)
+    points.requires_grad_()
+    away = distances(solids, points)
+    (exact,) = torch.autograd.grad(away.sum(), points)
+    cosines = (torch.nn.functional.normalize(exact, dim=-1) * normals).sum(-1).clamp(-1, 1)
+    angles = torch.rad2deg(torch.arccos(cosines))
+    accurate = float(away.detach().abs().mean())
+    complete = float(mesh_distance(truth.xyz, MeshTree.build(mesh), "none").mean())
+    size = float((truth.xyz.amax(0) - truth.xyz.amin(0)).max())
+    return {
+        "accuracy": accurate,
+        "completeness": complete,
+        "chamfer": (accurate + complete) / 2,
+        "chamfer_of_box": (accurate + complete) / 2 / size,
+        "normals_mean": float(angles.mean()),
+        "normals_median": float(angles.median()),
+        "triangles": len(mesh.faces),
+    }
+
+
+def on_mesh(mesh: TriangleMesh) -> tuple[Tensor, Tensor]:
+    """Random points, uniform by area, and the normals there, [SAMPLES, 3] each."""
+    generator = torch.Generator().manual_seed(0)
+    sums = mesh.areas().cumsum(0)
+    face = torch.searchsorted(sums, torch.rand(SAMPLES, generator=generator).double() * sums[-1])
+    face.clamp_(max=len(sums) - 1)
+    u, v = torch.rand(2, SAMPLES, generator=generator).double()
+    weights = torch.stack([1 - u.sqrt(), u.sqrt() * (1 - v), u.sqrt() * v], -1)
+    points = (weights[..., None] * mesh.corners()[face]).sum(1)
+    return points, torch.nn.functional.normalize(mesh.face_vectors()[face], dim=-1)
+
+
+def exact_fusion(kind: str, options: argparse.Namespace) -> TriangleMesh:
+    """The mesh that fusion makes of exact depth."""
+    scene = StaticScene(SHAPE_CAPTURES[kind](), shadow_side=0)
+    views = []
+    for camera in shape_cameras(options.views, options.side):
+        view = scene.render(camera, samples=1)
+        views.append((view.depth.nan_to_num(posinf=0.0), view.rgb, camera))
+    fusion = DepthFusion(torch.full((3,), -1.0), 2.0, options.resolution, torch.device("cpu"))
+    for depth, _, camera in views:
+        fusion.reserve(depth, camera)
+    for view in views:
+        fusion.add(*view)
+    return fusion.surface().mesh
+
+
+def measure(kind: str, text: str, options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """Trains a variant on a capture and measures its mesh."""
+    device = torch.device(options.device)
+    capture = open_capture(folder)
+    variant = parse_variant(text, preset("default", "gaussians"), 1).with_seed(options.seed)
+    cameras = [view.camera for view in (*capture.train, *capture.test)]
+    out: dict[str, Any] = {}
+
+    def keep(run: Path, name: str, backend: str) -> None:
+        scene = load_any_scene(run).to(device)
+        for _ in range(2):  # the first loads kernels
+            begin = time.perf_counter()
+            fused = scene_surface(scene, cameras, options.resolution)
+            out["mesh"], out["fusion_seconds"] = fused.mesh, time.perf_counter() - begin
+            if device.type == "cpu":
+                break
+
+    result = variant.train(capture, device, None, keep)
+    scores = accuracy(out["mesh"], SHAPE_CAPTURES[kind](), options.truth)
+    return {
+        "psnr": result["psnr"],
+        "count": result["count"],
+        "fusion_seconds": out["fusion_seconds"],
+        **scores,
+    }
+
+
+def main() -> int:
+    """Generates, trains, measures; one line of JSON each."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("variants", nargs="*", default=["luxel:preset=default"])
+    parser.add_argument("--kind", nargs="+", choices=tuple(SHAPE_CAPTURES), default=list(SHAPE_CAPTURES))
+    parser.add_argument("--views", type=int, default=100)
+    parser.add_argument("--side", type=int, default=800)
+    parser.add_argument("--resolution", type=int, default=512)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--exact", action="store_true", help="fuse exact depth too")
+    options = parser.parse_args()
+    for kind in options.kind:
+        with tempfile.TemporaryDirectory() as name:
+            folder = write_shape_capture(
+                name, kind, views=options.views, side=options.side, device=options.device
+            )
+            solids = SHAPE_CAPTURES[kind]()
+            options.truth = visible_surface(solids, shape_cameras(options.views, options.side))
+            if options.exact:
+                scores = accuracy(exact_fusion(kind, options), solids, options.truth)
+                print(json.dumps({"kind": kind, "variant": "exact", **_rounded(scores)}), flush=True)
+            for text in options.variants:
+                scores = measure(kind, text, options, folder)
+                print(json.dumps({"kind": kind, "variant": text, **_rounded(scores)}), flush=True)
+    return 0
+
+
+def _rounded(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: round(value, 6) if isinstance(value, float) else value for name, value in values.items()}
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
