@@ -113,8 +113,8 @@ def facts_of(inspection: Inspection, expected: TrainingEstimate | None = None) -
     facts["scale"] = f"cameras {capture.extent:.3g} units from the middle"
     angles, _ = azimuths(capture, measures)
     if len(angles) > 1:
-        facts["round"] = (
-            f"the cameras look at one place from {360 - widest_gap(angles)[1]:.0f} of 360 degrees"
+        facts["coverage"] = (
+            f"the cameras look at the middle from {360 - widest_gap(angles)[1]:.0f} of the 360 degrees around it"
         )
     if capture.exposures:
         stops = list(capture.exposures.values())

@@ -42,5 +42,5 @@ def check_blur(capture: Capture, measures: Measures) -> list[Finding]:
     ratio = relative_sharpness(measures)
     rows = [int(row) for row in np.argsort(ratio) if ratio[row] < LEAST]
     problem = f"{len(rows)} of {len(ratio)} photographs are much less sharp than their neighbours"
-    remedy = "Remove them, or take them again with a steady camera."
+    remedy = "Take them again with a steady camera, remove them, or train with --downweight-blur."
     return about_views("sharpness", measures.names, rows, ratio, problem, remedy)

@@ -47,7 +47,7 @@ def azimuths(capture: Capture, measures: Measures) -> tuple[np.ndarray, np.ndarr
 
 
 def check_coverage(capture: Capture, measures: Measures) -> list[Finding]:
-    """A gap in a round of photographs."""
+    """A gap between the directions around the up axis from which photographs were taken."""
     angles, rows = azimuths(capture, measures)
     if len(angles) < 4:
         return []
@@ -58,7 +58,8 @@ def check_coverage(capture: Capture, measures: Measures) -> list[Finding]:
     return [
         Finding(
             "coverage",
-            f"No photograph was taken within {gap:.0f} degrees of the round, between {beside[0]} and {beside[1]}.",
+            f"Nothing shows the middle from {gap:.0f} of the 360 degrees around it: "
+            f"between {beside[0]} and {beside[1]}.",
             "Take photographs from there as well; what nobody saw is guessed.",
             beside,
             (gap, gap),

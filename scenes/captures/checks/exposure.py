@@ -61,11 +61,11 @@ def check_exposure(capture: Capture, measures: Measures) -> list[Finding]:
                 "exposure",
                 f"The brightness of the photographs varies by {100 * (np.exp(usual) - 1):.0f} % between views"
                 f"{_by_exif(capture, measures, gains)}.",
-                "Take photographs with a fixed exposure and white balance.",
+                "Train with --exposure affine, or take photographs with a fixed exposure and white balance.",
             )
         )
     problem = (
         f"{len(rows)} of {int(known.sum())} photographs are brighter or darker than others of the same points"
     )
-    remedy = "Remove them, or give them the exposure of the others in an image editor."
+    remedy = "Train with --exposure affine, which learns the exposure of each photograph, or remove them."
     return findings + about_views("exposure", measures.names, rows, gains - middle, problem, remedy)

@@ -43,5 +43,5 @@ def check_poses(capture: Capture, measures: Measures) -> list[Finding]:
         f"The poses of {len(rows)} of {int(known.sum())} photographs do not fit: points look different there than in "
         "the other photographs"
     )
-    remedy = "Correct these poses, or remove the photographs."
+    remedy = "Correct these poses, remove the photographs, or train with --refine-poses."
     return about_views("poses", measures.names, rows, agreement, problem, remedy)

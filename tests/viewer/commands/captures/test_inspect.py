@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from bad_input import Refused
 
 import luxel.scenes as scenes
 from luxel.render.train import memory_plan
+from luxel.scenes.captures import checks
 from luxel.scenes.captures.checks import inspect
 from luxel.viewer.capture_report import write_report
 from luxel.viewer.cli import main
@@ -31,7 +33,16 @@ def test_text_says_what_was_found(capture: Path, capsys: pytest.CaptureFixture[s
     out = capsys.readouterr().out
     assert "photographs: 36, of which 5 are held out" in out and "size: 180x120 pixels" in out
     assert f"1 of 36 photographs are much less sharp than their neighbours: {BLURRED}." in out
-    assert "Remove them" in out
+    assert "train with --downweight-blur" in out
+
+
+def test_options_that_findings_advise_exist(capture: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sources = sorted(Path(checks.__file__).parent.glob("*.py"))
+    advised = {option for file in sources for option in re.findall(r"--[a-z][a-z-]+", file.read_text())}
+    assert {"--exposure", "--refine-poses", "--downweight-blur"} <= advised
+    assert main(["train", "--help"]) == 0
+    offered = set(re.findall(r"--[a-z][a-z-]+", capsys.readouterr().out))
+    assert advised <= offered
 
 
 def test_json_and_page(capture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
