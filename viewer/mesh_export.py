@@ -24,6 +24,7 @@ from luxel.scenes.files.mesh import Mesh, Texture
 from luxel.scenes.files.scene_format import SceneFacts
 from luxel.viewer.commands.options import optional
 from luxel.viewer.known_facts import as_up
+from luxel.viewer.learnt_views import refined_views
 from luxel.viewer.origin import load_origin
 from luxel.viewer.progress import opening
 from luxel.viewer.runs import has_capture
@@ -107,7 +108,7 @@ def write_surface(
     render = {"antialiased": read_config(run)[0].antialiased} if scene.antialiases else {}
     with opening("opening the capture") as on_progress:
         capture = load_origin(run).open(on_progress)
-        cameras = [view.camera for view in (*capture.train, *capture.test)]
+        cameras = [view.camera for view in (*refined_views(run, capture), *capture.test)]
         surface = finished_surface(
             scene.to(device),
             cameras,

@@ -7,9 +7,6 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import torch
-from torch import Tensor
-
 from luxel.render.camera import View
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
@@ -21,10 +18,6 @@ from luxel.render.runs.owner import OWNER, OwnedError, own
 from luxel.render.runs.results import Result, examine
 from luxel.render.runs.run_config import has_config
 from luxel.render.runs.run_folder import RunFolder
-from luxel.render.train.config import TrainConfig
-from luxel.render.train.start import scene_extent
-from luxel.render.train.views.exposure import Exposure
-from luxel.render.train.views.shutters import RollingShutter
 from luxel.scenes import Capture, load_primitives
 from luxel.scenes.files.formats import find_format, format_of, readable_suffixes
 from luxel.scenes.files.scene_files import finite_primitives
@@ -190,58 +183,6 @@ def load_run_scene(folder: Path, *, keep_non_finite: bool = False) -> Parameters
     except (ValueError, IndexError) as error:
         raise RunError(f"{checkpoints}: the newest checkpoint: {error}.", "Train the run again.") from error
     return finite_primitives(checkpoints, scene, keep=keep_non_finite)
-
-
-def cameras_of_run(
-    folder: Path, views: Sequence[View], device: torch.device
-) -> Callable[[View, Tensor, Tensor, Tensor], Tensor] | None:
-    """What the cameras of a run with `--exposure camera` make of renders, see `Exposure.photographed`; None, with a
-    message, where no checkpoint has it.
-
-    Args:
-        folder: of the run.
-        views: that it was trained on.
-        device: of the renders.
-    """
-    exposure, checkpoints = Exposure("camera", views, device), folder / "checkpoints"
-    problem = f"{checkpoints}: there is no checkpoint."
-    if available(checkpoints):
-        try:
-            exposure.restore(load_newest(checkpoints, print_once, RunFolder.read_body(folder)).tensors)
-            return exposure.photographed
-        except LuxelError as error:
-            problem = error.problem
-    print_once(f"{problem} Scores are without the vignetting and response of the cameras.")
-    return None
-
-
-def shutters_of_run(
-    folder: Path, config: TrainConfig, train: Sequence[View], test: Sequence[View], device: torch.device
-) -> RollingShutter:
-    """The shutters of a run with `--rolling-shutter`; those of its start, with a message, where no checkpoint has them.
-
-    Args:
-        folder: of the run.
-        config: of the run.
-        train, test: its views, with their given poses.
-        device: of the renders.
-
-    Raises:
-        LuxelError: the views cannot be frames of films.
-    """
-    shutter = RollingShutter(
-        train, test, config.readout, config.readout_direction, scene_extent(train), device
-    )
-    checkpoints = folder / "checkpoints"
-    problem = f"{checkpoints}: there is no checkpoint."
-    if available(checkpoints):
-        try:
-            shutter.restore(load_newest(checkpoints, print_once, RunFolder.read_body(folder)).tensors)
-            return shutter
-        except LuxelError as error:
-            problem = error.problem
-    print_once(f"{problem} Scores are with the readout that the run began with.")
-    return shutter
 
 
 def is_field_run(path: Path) -> bool:

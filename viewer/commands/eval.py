@@ -23,17 +23,16 @@ from luxel.viewer.commands.options import DeviceName, optional, pick_device
 from luxel.viewer.doctor import facts as machine_facts
 from luxel.viewer.field_data import FieldOrigin
 from luxel.viewer.known_facts import known_facts
+from luxel.viewer.learnt_views import cameras_of_run, refined_views, shutters_of_run
 from luxel.viewer.origin import Origin, load_origin
 from luxel.viewer.progress import describe, opening
 from luxel.viewer.runs import (
-    cameras_of_run,
     check_axes,
     is_field_run,
     is_run,
     keeps_lenses,
     load_any_scene,
     load_run_field,
-    shutters_of_run,
 )
 from luxel.viewer.scoring import background_of, psnr_in_words, score
 from luxel.viewer.segmenting import segmentation_scores
@@ -117,7 +116,9 @@ class Eval(Options):
             origin.add_depth(capture, config)
         if not self.json:
             describe(capture)
-        views = capture.test if self.split == "test" else capture.train
+        views = capture.test
+        if self.split == "train":
+            views = capture.train if self.capture else refined_views(self.scene, capture)
         if not views:
             raise LuxelError(
                 f"{origin.path}: no views are held out ({capture.holdout}).",

@@ -17,14 +17,13 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.primitives import PRIMITIVES, Parameters
 from luxel.render.runs.run_config import has_config
-from luxel.scenes import Capture, ReadOptions, save_scene, save_time_slices
-from luxel.scenes.captures.colmap_writing import save_colmap
-from luxel.scenes.captures.open_capture import read_contents
+from luxel.scenes import Capture, save_scene, save_time_slices
 from luxel.scenes.files.axes import known_axes
 from luxel.scenes.files.formats import find_format, formats_for, writable_suffixes
 from luxel.scenes.files.mesh_files import files_of, textured_suffixes, writable_mesh_suffixes
 from luxel.scenes.files.scene_files import lost_by
 from luxel.scenes.files.scene_format import SceneFacts
+from luxel.viewer.camera_export import write_cameras
 from luxel.viewer.commands.options import DeviceName, optional, pick_device
 from luxel.viewer.known_facts import known_facts
 from luxel.viewer.mesh_export import MeshFinish, write_field, write_hulls, write_surface
@@ -151,19 +150,7 @@ class Export(Options):
                 "Give such a run.",
             )
         self._check_place()
-        origin = load_origin(self.scene)
-        with opening("opening the capture") as on_progress:
-            options = ReadOptions(
-                masks=origin.masks,
-                on_progress=on_progress,
-                frames=origin.frames,
-                cut_object=origin.cut_object,
-                panorama=origin.panorama,
-            )
-            contents = read_contents(Path(origin.path), options)
-        points = contents.points if contents.points is not None else self._capture().points
-        save_colmap(self.out, contents.images, points)
-        print(f"{len(contents.images)} cameras and {len(points.xyz):,} points: {self.out}")
+        print(f"{write_cameras(self.scene, self.out)}: {self.out}")
         return 0
 
     def _of_objects(self, scene: Parameters) -> tuple[Parameters, Tensor | None]:

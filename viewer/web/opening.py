@@ -16,6 +16,7 @@ from luxel.render.fields.application import Application
 from luxel.scenes import Capture
 from luxel.scenes.files.scene_format import SceneFacts
 from luxel.viewer.known_facts import known_facts
+from luxel.viewer.learnt_views import refined_views
 from luxel.viewer.origin import Origin, load_origin
 from luxel.viewer.progress import opening
 from luxel.viewer.runs import has_capture, is_field_run, is_run, keeps_lenses, load_drawable
@@ -52,7 +53,7 @@ def open_session(
     opened = _open_capture(path, capture)
     session = StaticSession(
         scene,
-        [*opened.train, *opened.test] if opened else [],
+        [*(opened.train if capture else refined_views(path, opened)), *opened.test] if opened else [],
         name=path.resolve().stem if path.is_file() else path.resolve().name,
         **{**orientation, **_appearance(opened, facts)},
         antialiased=bool(facts.antialiased),

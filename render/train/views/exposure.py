@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import View
-from luxel.render.errors import LuxelError
 from luxel.render.ops.train.gather_view import VISIT_CAMERA, VISIT_EXPOSURE
 from luxel.render.ops.train.view_exposure import view_exposure
 from luxel.render.train.views.table import ViewTable
@@ -80,13 +79,7 @@ class Exposure:
             LuxelError: it was learnt with another model or of other views.
         """
         for table in self.tables:
-            known = {name: tensors[name] for name in table.tensors() if name in tensors}
-            if any(t.shape != table.tensors()[name].shape for name, t in known.items()) or not known:
-                raise LuxelError(
-                    f"The checkpoint has no exposures of model {self.model} for these views.",
-                    "Open the capture as it was trained on.",
-                )
-            table.restore(known)
+            table.require(tensors, f"exposures of model {self.model}")
 
     def rows(self, views: Tensor) -> Tensor:
         """The parameters of views, int64 [B], as `view_exposure` takes them and as a leaf of autograd: [B, P]."""

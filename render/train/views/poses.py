@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
@@ -52,6 +54,14 @@ class PoseRefinement:
             world_to_cam, [B, 4, 4].
         """
         return view_pose(world_to_cam, parameters, self.extent)
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """What a checkpoint holds of it.
+
+        Raises:
+            LuxelError: it has none, or it is of other views.
+        """
+        self.table.require(tensors, "poses")
 
     def backward(self, g_moved: Tensor, world_to_cam: Tensor, parameters: Tensor) -> Tensor:
         """The gradient by the parameters, [B, 6], from that by what `apply` gave."""

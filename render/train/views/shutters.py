@@ -100,12 +100,7 @@ class RollingShutter:
         Raises:
             LuxelError: it has none, or it is of other views.
         """
-        known = {name: tensors[name] for name in self.table.tensors() if name in tensors}
-        if not known or any(t.shape != self.table.tensors()[name].shape for name, t in known.items()):
-            raise LuxelError(
-                "The checkpoint has no shutters of these views.", "Open the capture as it was trained on."
-            )
-        self.table.restore(known)
+        self.table.require(tensors, "shutters")
 
     @property
     def factor(self) -> float:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
+from luxel.render.errors import LuxelError
 from luxel.render.ops.train.view_adam import view_adam_
 from luxel.render.train.optimizer import BETAS
 
@@ -112,11 +114,27 @@ class ViewTable:
         kinds = ("values", "exp_avg", "exp_avg_sq")
         return dict(zip((f"{self.name}.{kind}" for kind in kinds), self._state(), strict=True))
 
-    def restore(self, tensors: dict[str, Tensor]) -> None:
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """The reverse of `tensors`; a run that had none of these starts at 0."""
         for name, tensor in self.tensors().items():
             if name in tensors and tensors[name].shape == tensor.shape:
                 tensor.copy_(tensors[name])
+
+    def require(self, tensors: Mapping[str, Tensor], noun: str) -> None:
+        """As `restore`, of a checkpoint that must have them.
+
+        Args:
+            noun: what the parameters are, in the plural.
+
+        Raises:
+            LuxelError: it has none, or they are of other views.
+        """
+        known = {name: tensors[name] for name in self.tensors() if name in tensors}
+        if not known or any(t.shape != self.tensors()[name].shape for name, t in known.items()):
+            raise LuxelError(
+                f"The checkpoint has no {noun} of these views.", "Open the capture as it was trained on."
+            )
+        self.restore(known)
 
     def _state(self) -> tuple[Tensor, Tensor, Tensor]:
         return self.values, self._first, self._second

@@ -15,8 +15,8 @@ from luxel.scenes import open as open_capture
 from luxel.scenes.captures.video import frame_interval
 from luxel.scenes.synthetic.film_capture import write_film_capture
 from luxel.viewer.cli import main
+from luxel.viewer.learnt_views import shutters_of_run
 from luxel.viewer.origin import load_origin
-from luxel.viewer.runs import shutters_of_run
 
 QUICK = ["--device", "cpu", "--no-lpips", "--no-check-capture"]
 

@@ -1,0 +1,53 @@
+"""The cameras of a run as a COLMAP model, for `luxel export --cameras`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from luxel.scenes import ReadOptions
+from luxel.scenes.captures.colmap_writing import save_colmap
+from luxel.scenes.captures.contents import shorten_names
+from luxel.scenes.captures.open_capture import read_contents
+from luxel.viewer.learnt_views import refined_views, refines_poses
+from luxel.viewer.origin import load_origin
+from luxel.viewer.progress import opening
+
+
+def write_cameras(run: Path, out: Path) -> str:
+    """Writes the cameras and points that a run was trained on; returns what was written, in words.
+
+    The lenses are those of the original images. Poses are those of the training: refined by bundle adjustment with
+    `--poses refine`, and of the training views as they were learnt with `--refine-poses`.
+
+    Args:
+        run: folder of the run.
+        out: folder of the model.
+
+    Raises:
+        LuxelError: the capture cannot be opened, or a file cannot be written.
+    """
+    origin = load_origin(run)
+    learns = refines_poses(run)
+    with opening("opening the capture") as on_progress:
+        options = ReadOptions(
+            masks=origin.masks,
+            on_progress=on_progress,
+            frames=origin.frames,
+            cut_object=origin.cut_object,
+            panorama=origin.panorama,
+        )
+        contents = read_contents(Path(origin.path), options)
+        points, poses = contents.points, {}
+        if points is None or learns or origin.poses == "refine":
+            capture = origin.open(on_progress)
+            points = capture.points if points is None else points
+            views = [*refined_views(run, capture), *capture.test]
+            poses = {view.name: view.camera.world_to_cam.double().numpy() for view in views}
+    refined = learns or origin.poses == "refine"
+    if refined:
+        names = shorten_names(contents.images)
+        for image in contents.images:
+            image.world_to_cam = poses.get(names[image.name], image.world_to_cam)
+    save_colmap(out, contents.images, points)
+    of_these = " with refined poses" if refined else ""
+    return f"{len(contents.images)} cameras{of_these} and {len(points.xyz):,} points"
