@@ -27,6 +27,8 @@ from luxel.scenes.captures.contents import IMAGE_SUFFIXES
 from luxel.scenes.captures.formats import CAPTURE_FORMATS
 from luxel.scenes.captures.images import check_decodes, decode, read_header
 from luxel.scenes.captures.masks import read_mask
+from luxel.scenes.files.exr.channels import SUFFIX as EXR_SUFFIX
+from luxel.scenes.files.exr.values import read_exr
 from luxel.scenes.files.formats import SCENE_FORMATS
 from luxel.scenes.files.gltf.mesh_glb import mesh_glb_chunks
 from luxel.scenes.files.heif import SUFFIXES as HEIF_SUFFIXES
@@ -50,6 +52,7 @@ except ImportError:  # the tests import this file by itself
     from capture_samples import capture_samples
     from sample import Sample, written
 
+EXR = ("colours", "layers")  # names of files with colours
 DATA = Path(__file__).resolve().parents[1] / "scenes" / "files" / "data"
 
 
@@ -183,7 +186,7 @@ def _images() -> list[Sample]:
     variants: list[tuple[str, str, Image.Image, str, dict]] = [
         (suffix, "RGB", rgb, Image.registered_extensions()[suffix], {})
         for suffix in IMAGE_SUFFIXES
-        if suffix not in HEIF_SUFFIXES
+        if suffix not in (*HEIF_SUFFIXES, EXR_SUFFIX)
     ]
     variants += [
         (".png", "RGBA", rgba, "PNG", {}),
@@ -205,6 +208,8 @@ def _images() -> list[Sample]:
         out.append(Sample(f"image {suffix}: {variant}", suffix, file.getvalue(), read_any_image))
     heic = (DATA / "ramp.heic").read_bytes()
     out += [Sample(f"image {suffix}: of a phone", suffix, heic, read_any_image) for suffix in HEIF_SUFFIXES]
+    for name in EXR:
+        out.append(Sample(f"image .exr: {name}", ".exr", (DATA / f"{name}.exr").read_bytes(), read_any_image))
     mask = io.BytesIO()
     Image.fromarray(ramp[..., 0]).save(mask, "PNG")
     return [*out, Sample("mask .png: grey", ".png", mask.getvalue(), _read_mask)]
@@ -231,6 +236,7 @@ def _images_by_parts() -> list[Sample]:
         Sample("tiled image .tif: BigTIFF of tiles", ".tif", _big_tiff(), _read_parts),
         Sample("hdr image .hdr: runs", ".hdr", runs, read_hdr),
         Sample("hdr image .hdr: plain", ".hdr", plain, read_hdr),
+        *(Sample(f"hdr image .exr: {n}", ".exr", (DATA / f"{n}.exr").read_bytes(), read_exr) for n in EXR),
     ]
 
 
