@@ -35,7 +35,8 @@ def linear_colours(file: ExrFile) -> tuple[np.ndarray, np.ndarray | None]:
     for channel in range(3):
         rgb[..., channel] = values[channel if len(colours) == 3 else 0]
     if np.abs(file.chromaticities - SRGB).max() > 1e-3:
-        rgb = (rgb @ to_srgb(file.chromaticities).T).astype(np.float32)
+        with np.errstate(invalid="ignore", over="ignore"):
+            rgb = (rgb @ to_srgb(file.chromaticities).T).astype(np.float32)
     return rgb, values[-1].astype(np.float32) if alpha else None
 
 
@@ -108,7 +109,8 @@ def srgb_bytes(linear: np.ndarray, alpha: np.ndarray | None) -> np.ndarray:
     """
     if alpha is not None:
         alpha = np.nan_to_num(alpha, nan=0.0).clip(0, 1)
-        linear = linear / np.maximum(alpha, 1e-4)[..., None]
+        with np.errstate(invalid="ignore", over="ignore"):
+            linear = linear / np.maximum(alpha, 1e-4)[..., None]
     value = np.nan_to_num(linear, nan=0.0, posinf=1.0, neginf=0.0).clip(0, 1)
     curve = np.where(value <= 0.0031308, 12.92 * value, 1.055 * value ** (1 / 2.4) - 0.055)
     bands = [curve] if alpha is None else [curve, alpha[..., None]]

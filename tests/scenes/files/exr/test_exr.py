@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,9 @@ def test_photographs_are_in_srgb_with_straight_alpha() -> None:
 def test_what_is_no_number_is_black_or_white() -> None:
     linear = np.array([[[np.nan, np.inf, -np.inf]]], np.float32)
     assert srgb_bytes(linear, None).tolist() == [[[0, 255, 0]]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert srgb_bytes(linear, np.full((1, 1), 0.5, np.float32)).tolist() == [[[0, 255, 0, 128]]]
     assert srgb_bytes(np.ones((1, 1, 3), np.float32), np.zeros((1, 1), np.float32))[0, 0, 3] == 0
 
 
