@@ -55,6 +55,8 @@ def diagnose() -> list[Finding]:
         ("pycolmap", lambda: _package("pycolmap", "captures without poses cannot be opened")),
         ("opencv", lambda: _package("cv2", "lens distortion cannot be removed", "opencv-python-headless")),
         ("viser", lambda: _package("viser", "the viewer cannot start")),
+        ("heic", lambda: _extra("heic", ("pi_heif", "pillow_heif"), "HEIC photographs")),
+        ("exr", lambda: _extra("exr", ("OpenEXR",), "OpenEXR images and depth maps")),
         ("tiny-cuda-nn", _tiny_cuda_nn),
         ("video", _video),
         ("cache", _cache),
@@ -251,6 +253,14 @@ def _package(module: str, without: str, distribution: str = "") -> Finding:
     if importlib.util.find_spec(module) is None:
         return Finding(name, "missing", f"not installed: {without}", f"pip install {name}")
     return Finding(name, "ok", _version(name))
+
+
+def _extra(extra: str, modules: tuple[str, ...], what: str) -> Finding:
+    """A format that is read where one of several libraries is installed."""
+    for module in modules:
+        if importlib.util.find_spec(module) is not None:
+            return Finding(extra, "ok", f"{module} {_version(module.replace('_', '-'))}: {what}")
+    return Finding(extra, "note", f"{what} are not read", f"pip install 'luxel[{extra}]'")
 
 
 def _tiny_cuda_nn() -> Finding:

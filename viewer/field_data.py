@@ -20,6 +20,8 @@ from luxel.render.runs.strict_json import JsonError, validated
 from luxel.viewer.origin import Origin, load_origin
 from luxel.viewer.runs import RunError
 
+LINEAR = (".hdr", ".exr")  # images of linear colours
+
 
 @dataclass
 class FieldData:
@@ -137,7 +139,7 @@ def _open_image(origin: FieldOrigin, on_progress: Any) -> FieldData:
 
         side = origin.capture.max_size or 1024
         return FieldData(origin.name, landscape(side, side), origin.about())
-    if Path(origin.path).suffix.lower() == ".hdr":
+    if Path(origin.path).suffix.lower() in LINEAR:
         return FieldData(origin.name, _hdr_image(origin), origin.about())
     if Path(origin.path).suffix.lower() == ".npy":
         return FieldData(origin.name, _whole_array(origin), origin.about())
@@ -175,14 +177,17 @@ def _open_streamed(origin: FieldOrigin) -> TiledImage:
 
 
 def _hdr_image(origin: FieldOrigin) -> HdrImage:
-    """The linear colours of a Radiance HDR file."""
+    """The linear colours of a Radiance HDR or OpenEXR file."""
+    from luxel.scenes.files.exr.channels import SUFFIX
+    from luxel.scenes.files.exr.values import read_exr
     from luxel.scenes.files.image_decoding import set_max_megapixels
     from luxel.scenes.files.large.radiance_hdr import read_hdr
 
     if origin.capture.max_size is not None:
         raise LuxelError("--max-size: HDR images keep their size.", "Leave it out.")
     set_max_megapixels(origin.capture.max_megapixels)
-    return HdrImage(read_hdr(origin.path))
+    read = read_exr if Path(origin.path).suffix.lower() == SUFFIX else read_hdr
+    return HdrImage(read(origin.path))
 
 
 def _whole_array(origin: FieldOrigin) -> np.ndarray:
@@ -233,7 +238,7 @@ DATA_TYPES: dict[str, DataType] = {
     "image": DataType(
         _open_image,
         options=("max_size", "max_megapixels", "stream"),
-        suffixes=(".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp", ".npy", ".hdr"),
+        suffixes=(".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp", ".npy", *LINEAR),
         made_up="landscape",
     ),
     "mesh": DataType(_open_mesh, suffixes=(".ply", ".obj", ".glb", ".stl"), made_up="knot"),

@@ -22,8 +22,8 @@ class Origin:
 
     Args:
         path: absolute path of the capture.
-        holdout_every, max_size, masks, max_megapixels, frames, cut_object, poses, panorama, depth_values, lens: as
-            in luxel.scenes.open.
+        holdout_every, max_size, masks, max_megapixels, frames, cut_object, poses, panorama, depth_values, lens,
+            depth_channel: as in luxel.scenes.open.
         depth_points: absolute path of a file of points that give depth; see luxel.scenes.supervise.
     """
 
@@ -39,6 +39,7 @@ class Origin:
     depth_values: str = "z"
     depth_points: str | None = None
     lens: str = "undistort"
+    depth_channel: str | None = None
 
     @staticmethod
     def of(options: Any, path: str, holdout_every: int) -> Origin:
@@ -56,6 +57,7 @@ class Origin:
             options.depth_values,
             _absolute(getattr(options, "depth_points", None)),
             getattr(options, "lens", "undistort"),
+            options.depth_channel,
         )
 
     def open(self, on_progress: Callable[[str, float], None] | None = None) -> Capture:
@@ -76,6 +78,7 @@ class Origin:
             panorama=self.panorama,
             depth_values=self.depth_values,
             lens=self.lens,
+            depth_channel=self.depth_channel,
             on_progress=on_progress,
         )
 

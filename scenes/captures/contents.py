@@ -13,9 +13,10 @@ from luxel.render.camera import Points
 from luxel.scenes.captures.exposure_data import Exposure
 from luxel.scenes.captures.lens import Lens
 from luxel.scenes.errors import CaptureError
+from luxel.scenes.files.exr.channels import SUFFIX as EXR_SUFFIX
 from luxel.scenes.files.heif import SUFFIXES as HEIF_SUFFIXES
 
-IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp", *HEIF_SUFFIXES)
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp", *HEIF_SUFFIXES, EXR_SUFFIX)
 
 
 @dataclass
@@ -116,13 +117,15 @@ def inside_capture(folder: Path, given: object, where: str) -> Path:
 
 
 def image_files(folder: Path) -> list[Path]:
-    """Image files directly in a folder, in natural order."""
+    """Image files directly in a folder, in natural order; OpenEXR files only where there are no others, beside which
+    they are depth and other passes."""
     files = [
         entry
         for entry in folder.iterdir()
         if entry.suffix.lower() in IMAGE_SUFFIXES and entry.is_file() and not entry.name.startswith(".")
     ]
-    return sorted(files, key=lambda entry: natural_key(entry.name))
+    others = [entry for entry in files if entry.suffix.lower() != EXR_SUFFIX]
+    return sorted(others or files, key=lambda entry: natural_key(entry.name))
 
 
 def shorten_names(sources: list[SourceImage]) -> dict[str, str]:

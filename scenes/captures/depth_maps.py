@@ -1,8 +1,8 @@
 """Depth maps of captures, as depth cameras, phones with LiDAR and networks have them: reading, and points from them.
 
 The convention is nerfstudio's: ``depth_file_path`` of a frame names a PNG or TIFF file of 16 bits, in millimetres, or a
-numpy file; values are distances along the camera's z axis, 0 where nothing was measured. A folder ``depths`` beside
-``images`` has the maps of other captures.
+numpy or OpenEXR file; values are distances along the camera's z axis, 0 where nothing was measured. A folder
+``depths`` beside ``images`` has the maps of other captures.
 """
 
 from __future__ import annotations
@@ -18,17 +18,20 @@ import numpy as np
 
 from luxel.render.camera import Camera, Points, View
 from luxel.scenes.captures.contents import SourceImage
+from luxel.scenes.captures.images import target_size
 from luxel.scenes.captures.lens import Lens, pinhole_of, undistortion_maps
 from luxel.scenes.errors import CaptureError
+from luxel.scenes.files.exr.channels import SUFFIX as EXR_SUFFIX
+from luxel.scenes.files.exr.values import read_exr_depth
 from luxel.scenes.files.image_decoding import opened_image
 from luxel.scenes.files.reading import read_bytes, reading
 from luxel.scenes.files.volumes import read_array_header
 
 MILLIMETRE = 1e-3  # of integers, where the capture states no unit
-REMEDY = "Save depth as PNG of 16 bits in millimetres, or as numpy file of floats in units of the poses."
+REMEDY = "Save depth as PNG of 16 bits in millimetres, or as numpy or OpenEXR file of floats in units of the poses."
 DEPTH_VALUES = ("z", "ray", "inverse")
 FOLDERS = ("depths", "depth")
-SUFFIXES = (".png", ".npy", ".tif", ".tiff", ".exr")  # the last is refused with a message
+SUFFIXES = (".png", ".npy", ".tif", ".tiff", EXR_SUFFIX)
 POINTS = 200_000  # at most, of all views
 AGREE = 0.02  # relative difference of depths of one point in two views
 LEAST_AGREEING = 0.5  # share of the compared points; with less the depth does not fit the poses
@@ -47,6 +50,7 @@ class DepthReader:
         lens: of the stored image; the map may have fewer pixels.
         width, height: of the result, that of the view's camera.
         values: what the file holds, one of `DEPTH_VALUES`: distance along z, or from the camera's centre, or inverse z.
+        channel: of an OpenEXR file, see `luxel.scenes.files.exr.values.read_exr_depth`.
     """
 
     path: Path
@@ -55,6 +59,7 @@ class DepthReader:
     width: int
     height: int
     values: str = "z"
+    channel: str | None = None
 
     def __call__(self) -> np.ndarray:
         """Depth along z of the undistorted view, float32 [height, width] in capture units; 0: not known.
@@ -62,7 +67,7 @@ class DepthReader:
         Raises:
             CaptureError: the file cannot be read, or has another aspect ratio than the image.
         """
-        stored = read_depth(self.path, self.scale, inverse=self.values == "inverse")
+        stored = read_depth(self.path, self.scale, inverse=self.values == "inverse", channel=self.channel)
         tall, wide = stored.shape
         lens = self.lens
         if abs(wide * lens.height - tall * lens.width) > 0.02 * wide * lens.height:
@@ -92,6 +97,20 @@ class DepthReader:
         return np.sqrt(1 + x * x + (y * y)[:, None]).astype(np.float32)
 
 
+def depth_readers(
+    sources: Sequence[SourceImage], max_size: int | None, values: str, channel: str | None
+) -> dict[str, DepthReader]:
+    """Readers of the depth maps, by name of the source; arguments as of `luxel.scenes.open`."""
+    out = {}
+    for source in sources:
+        if source.depth is not None:
+            size = target_size(source.lens, max_size)
+            out[source.name] = DepthReader(
+                source.depth, source.depth_scale, source.lens, *size, values, channel
+            )
+    return out
+
+
 def find_depths(root: Path, sources: Sequence[SourceImage]) -> None:
     """Assigns the depth map of the same name in a folder ``depths`` to each image without one.
 
@@ -111,19 +130,26 @@ def find_depths(root: Path, sources: Sequence[SourceImage]) -> None:
             source.depth = next((path for path in tried if path.is_file() and path != source.path), None)
 
 
-def read_depth(path: Path, scale: float | None = None, *, inverse: bool = False) -> np.ndarray:
+def read_depth(
+    path: Path, scale: float | None = None, *, inverse: bool = False, channel: str | None = None
+) -> np.ndarray:
     """A depth map as it is stored, float32 [H, W]; 0 where it has no positive, finite value.
 
     Args:
-        path: an image of one channel of 16 or 32 bits, or a .npy file [H, W] or [H, W, 1].
+        path: an image of one channel of 16 or 32 bits, a .npy file [H, W] or [H, W, 1], or OpenEXR.
         scale: units of a value; None: 0.001 of integers, 1 of floats.
         inverse: values are inverse depths; without a scale the largest integer of its type is 1. Images of 8 bits are
             read too.
+        channel: of an OpenEXR file, see `luxel.scenes.files.exr.values.read_exr_depth`; other files have none.
 
     Raises:
         CaptureError: the file cannot be read, or is no depth map.
     """
-    values = _numpy_values(path) if path.suffix.lower() == ".npy" else _image_values(path, inverse)
+    suffix = path.suffix.lower()
+    if suffix == EXR_SUFFIX:
+        values = read_exr_depth(path, channel)
+    else:
+        values = _numpy_values(path) if suffix == ".npy" else _image_values(path, inverse)
     unit = scale if scale is not None else 1.0 if values.dtype.kind == "f" else MILLIMETRE
     if inverse and scale is None and values.dtype.kind != "f":
         unit = 1 / min(int(np.iinfo(values.dtype).max), 65535)  # of 32 bits: Pillow opens PNG of 16 bits so
@@ -134,8 +160,6 @@ def read_depth(path: Path, scale: float | None = None, *, inverse: bool = False)
 
 
 def _image_values(path: Path, bytes_too: bool) -> np.ndarray:
-    if path.suffix.lower() == ".exr":
-        raise CaptureError(f"{path}: OpenEXR files of depth are not read.", REMEDY)
     with opened_image(path) as image:
         if bytes_too and image.mode == "L":
             return np.asarray(image)

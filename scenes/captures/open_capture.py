@@ -12,7 +12,13 @@ from luxel.render.camera import Points, View
 from luxel.render.reading import is_lack_of_memory
 from luxel.scenes.captures.capture_format import Progress, ReadOptions, ignore_progress
 from luxel.scenes.captures.contents import CaptureContents, SourceImage, natural_key, shorten_names
-from luxel.scenes.captures.depth_maps import DEPTH_VALUES, DepthReader, find_depths, points_from_depth
+from luxel.scenes.captures.depth_maps import (
+    DEPTH_VALUES,
+    DepthReader,
+    depth_readers,
+    find_depths,
+    points_from_depth,
+)
 from luxel.scenes.captures.exposure_data import relative_stops
 from luxel.scenes.captures.formats import detect_format
 from luxel.scenes.captures.geometry import estimate_centre, estimate_up, invert_rigid
@@ -104,6 +110,7 @@ def open(
     panorama: PanoramaOptions | None = None,
     depth_values: str = "z",
     lens: str = "undistort",
+    depth_channel: str | None = None,
 ) -> Capture:
     """Opens a capture of any registered format, among them photographs, videos, COLMAP models and transforms.json.
 
@@ -184,7 +191,7 @@ def open(
             _refine(root, contents, straight, max_size, cache_dir, progress)
     cam_to_world = np.stack([invert_rigid(source.world_to_cam) for source in contents.images])
     find_depths(root, contents.images)
-    depths = _depths(contents, max_size, depth_values)
+    depths = depth_readers(contents.images, max_size, depth_values, depth_channel)
     if contents.points is None:
         from luxel.scenes.captures.poses.triangulate import starting_points
 
@@ -245,16 +252,6 @@ def _refine(
     poses, contents.pose_report = refined_poses(root, posed, cache_dir=cache_dir, on_progress=progress)
     for source, pose in zip(sources, poses, strict=True):
         source.world_to_cam = pose
-
-
-def _depths(contents: CaptureContents, max_size: int | None, values: str) -> dict[str, DepthReader]:
-    """Readers of the depth maps, by name of the source."""
-    out = {}
-    for source in contents.images:
-        if source.depth is not None:
-            size = target_size(source.lens, max_size)
-            out[source.name] = DepthReader(source.depth, source.depth_scale, source.lens, *size, values)
-    return out
 
 
 def _exposures(contents: CaptureContents, names: dict[str, str]) -> dict[str, float]:

@@ -24,15 +24,16 @@ import simplejpeg
 from PIL import Image, UnidentifiedImageError
 
 from luxel.scenes.errors import CaptureError
+from luxel.scenes.files.exr.channels import is_exr
+from luxel.scenes.files.exr.colours import FORMAT as EXR
+from luxel.scenes.files.exr.colours import ExrImage, register_exr
 from luxel.scenes.files.heif import check_items, is_heif, register_heif
 from luxel.scenes.files.reading import check_file, read_bytes, reading
 
 MAX_MEGAPIXELS = 400.0  # of an image, unless `set_max_megapixels` changes it
 FORMATS = ("JPEG", "PNG", "WEBP", "TIFF", "BMP", "GIF", "PPM", "JPEG2000")
 HEIF = ("HEIF",)
-REMEDY = (
-    "Copy the file again, or remove it from the capture; images are PNG, JPEG, WebP, TIFF, BMP or HEIC files."
-)
+REMEDY = "Copy the file again, or remove it from the capture; images are PNG, JPEG, WebP, TIFF, BMP, HEIC or EXR files."
 # Most bytes of pixels that a byte of a file stands for; formats that are not listed have no such bound.
 RATIOS = {"PNG": 1032, "JPEG": 6144, "MPO": 6144, "GIF": 2731, "BMP": 1032, "PPM": 8}
 TIFF_RATIOS = {
@@ -139,6 +140,9 @@ def _opened(path: Path, file: IO[bytes]) -> Image.Image:
         register_heif(path)
         check_items(file)
         formats = HEIF
+    elif is_exr(head):
+        register_exr(path)
+        formats = (EXR,)
     size = webp_size(head)
     if size is not None:  # Pillow allocates its decoder's memory before it says how large the image is
         check_megapixels(path, *size)
@@ -177,6 +181,8 @@ def webp_size(head: bytes) -> tuple[int, int] | None:
 
 
 def _check_size(path: Path, image: Image.Image, factor: int) -> None:
+    if isinstance(image, ExrImage) and image.exr is not None:
+        check_megapixels(path, *image.exr.largest)
     check_megapixels(path, *image.size, factor, image.format in ("JPEG", "MPO"))
 
 

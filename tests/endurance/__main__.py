@@ -25,6 +25,7 @@ COUNTS = {
     "pairs": 50,
 }  # of fuzz: batches
 FIGURES = ("<!-- figures -->", "<!-- end of figures -->")
+PAGE = Path("docs/reliability.md")
 READERS = ("<!-- readers -->", "<!-- end of readers -->")
 
 
@@ -57,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--write-docs",
         action="store_true",
-        help="write the counts to docs/reliability.md and end; after `fuzz`, those of its readers alone",
+        help="write the counts to docs/reliability.md and end; after `fuzz`, only those of its readers",
     )
     options = parser.parse_args(arguments)
     if unknown := set(options.parts) - set(COUNTS):
@@ -101,16 +102,19 @@ def _prepare(work: Path) -> None:
 
 
 def write_docs(out: Path, readers_only: bool) -> None:
-    """Replaces the figures of docs/reliability.md."""
-    _replace(READERS, table_of_readers(out / "fuzz.jsonl"))
+    """Replaces the figures of docs/reliability.md; those of readers that were not tested anew stay."""
+    from .samples import samples
+
+    recorded = PAGE.read_text().partition(READERS[0])[2].partition(READERS[1])[0]
+    known = [sample.name for sample in samples()]
+    _replace(READERS, table_of_readers(out / "fuzz.jsonl", recorded, known))
     if not readers_only:
         _replace(FIGURES, table(sorted(out.glob("*.jsonl")), "python -m tests.endurance"))
 
 
 def _replace(marks: tuple[str, str], figures: str) -> None:
-    page = Path("docs/reliability.md")
-    before, _, rest = page.read_text().partition(marks[0])
-    page.write_text(f"{before}{marks[0]}\n{figures}{marks[1]}{rest.partition(marks[1])[2]}")
+    before, _, rest = PAGE.read_text().partition(marks[0])
+    PAGE.write_text(f"{before}{marks[0]}\n{figures}{marks[1]}{rest.partition(marks[1])[2]}")
 
 
 if __name__ == "__main__":

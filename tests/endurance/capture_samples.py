@@ -55,6 +55,7 @@ COEFFICIENTS = (  # of every lens model of COLMAP, in the order of its numbers: 
     (0.03, -0.01, 0.004, 0.002, 0.0, 0.0, 0.002, -0.001, 0.003, 0.0, -0.002, 0.0),
     (-0.08,), (-0.08,), (), (), (0.6, 1.1),
 )  # fmt: skip
+DATA = Path(__file__).resolve().parents[1] / "scenes" / "files" / "data"
 FEW_VIEWS = PanoramaOptions(views=3)  # cutting takes longer than reading
 
 
@@ -85,6 +86,9 @@ def capture_samples() -> list[Sample]:
     depth = io.BytesIO()
     Image.fromarray(np.arange(48, dtype=np.uint8).reshape(6, 8)).save(depth, "PNG")
     out.append(Sample("inverse depth .png: 8 bits", ".png", depth.getvalue(), _read_inverse_depth))
+    for name, channel in (("depth", None), ("layers", "left.Z")):
+        data = (DATA / f"{name}.exr").read_bytes()
+        out.append(Sample(f"depth map .exr: {name}", ".exr", data, partial(read_depth, channel=channel)))
     for suffix, variant in ((".bin", "binary"), (".txt", "text")):
         model = _colmap(text=suffix == ".txt")
         out += [

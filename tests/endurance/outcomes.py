@@ -96,21 +96,36 @@ def fewest(file: Path, names: Sequence[str], most: int) -> str | None:
     return least if inputs[least] < most else None
 
 
-def table_of_readers(file: Path) -> str:
-    """Markdown: inputs of each reader, of captures of each file and codec, by the outcome file of the fuzzer."""
+def table_of_readers(file: Path, recorded: str = "", known: Sequence[str] | None = None) -> str:
+    """Markdown: inputs of each reader, of captures of each file and codec, by the outcome file of the fuzzer.
+
+    Args:
+        file: the outcome file.
+        recorded: an earlier table, whose rows of readers that the file does not name stay.
+        known: names of samples; recorded readers that none of them has any more are left out. None: all stay.
+    """
     counts: dict[str, Counter[str]] = {}
     for line in read(file):
         name = line["sample"]
         name = name if name.startswith("capture") else name.partition(":")[0]
         reader = counts.setdefault(name, Counter())
         reader.update({**line["counts"], "failure": sum(line["failures"].values())})
-    rows = [
-        f"| {name} | {sum(c.values()):,} | {c['read']:,} | {c['refused']:,} | {c['failure']:,} |"
-        for name, c in sorted(counts.items())
-    ]
+    rows = {
+        name: f"| {name} | {sum(c.values()):,} | {c['read']:,} | {c['refused']:,} | {c['failure']:,} |"
+        for name, c in counts.items()
+    }
+    for row in recorded.splitlines():
+        name = row.strip("| ").partition(" | ")[0]
+        if row.startswith("| ") and row[-3:-2].isdigit() and (known is None or _has(name, known)):
+            rows.setdefault(name, row)
+    lines = [rows[name] for name in sorted(rows)]
     return "\n".join(
-        ["| reader | inputs | read | refused | failures |", "|---|---:|---:|---:|---:|", *rows, ""]
+        ["| reader | inputs | read | refused | failures |", "|---|---:|---:|---:|---:|", *lines, ""]
     )
+
+
+def _has(name: str, samples: Sequence[str]) -> bool:
+    return any(sample == name or sample.startswith(f"{name}:") for sample in samples)
 
 
 def table(files: list[Path], command: str) -> str:

@@ -27,6 +27,8 @@ from luxel.scenes.captures.contents import IMAGE_SUFFIXES
 from luxel.scenes.captures.formats import CAPTURE_FORMATS
 from luxel.scenes.captures.images import check_decodes, decode, read_header
 from luxel.scenes.captures.masks import read_mask
+from luxel.scenes.files.exr.channels import SUFFIX as EXR_SUFFIX
+from luxel.scenes.files.exr.values import read_exr
 from luxel.scenes.files.formats import SCENE_FORMATS
 from luxel.scenes.files.gltf.mesh_glb import mesh_glb_chunks
 from luxel.scenes.files.heif import SUFFIXES as HEIF_SUFFIXES
@@ -50,6 +52,7 @@ except ImportError:  # the tests import this file by itself
     from capture_samples import capture_samples
     from sample import Sample, written
 
+EXR = ("colours", "layers")  # names of files with colours
 DATA = Path(__file__).resolve().parents[1] / "scenes" / "files" / "data"
 
 
@@ -144,6 +147,8 @@ def _meshes() -> list[Sample]:
     out.append(Sample("mesh .ply: unequal polygons", ".ply", data, read_mesh))
     obj = b"v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nvt 0 0\nf 1/1 2/1 3/1\nf -1 -2 -3 -4\n"
     out.append(Sample("mesh .obj: text", ".obj", obj, read_mesh))
+    coloured = b"v 0 0 0 1 0 0\nv 1 0 0 0 1 0\nv 0 1 0 0 0 1\nf 1//1 2//2 3//3\n"
+    out.append(Sample("mesh .obj: colours", ".obj", coloured, read_mesh))
     triangles = b"".join(
         struct.pack("<12fH", 0, 0, 1, *xyz[face].astype(np.float32).ravel().tolist(), 0) for face in faces
     )
@@ -181,7 +186,7 @@ def _images() -> list[Sample]:
     variants: list[tuple[str, str, Image.Image, str, dict]] = [
         (suffix, "RGB", rgb, Image.registered_extensions()[suffix], {})
         for suffix in IMAGE_SUFFIXES
-        if suffix not in HEIF_SUFFIXES
+        if suffix not in (*HEIF_SUFFIXES, EXR_SUFFIX)
     ]
     variants += [
         (".png", "RGBA", rgba, "PNG", {}),
@@ -203,26 +208,52 @@ def _images() -> list[Sample]:
         out.append(Sample(f"image {suffix}: {variant}", suffix, file.getvalue(), read_any_image))
     heic = (DATA / "ramp.heic").read_bytes()
     out += [Sample(f"image {suffix}: of a phone", suffix, heic, read_any_image) for suffix in HEIF_SUFFIXES]
+    for name in EXR:
+        out.append(Sample(f"image .exr: {name}", ".exr", (DATA / f"{name}.exr").read_bytes(), read_any_image))
     mask = io.BytesIO()
     Image.fromarray(ramp[..., 0]).save(mask, "PNG")
     return [*out, Sample("mask .png: grey", ".png", mask.getvalue(), _read_mask)]
 
 
 def _images_by_parts() -> list[Sample]:
-    """Images that are read by parts, and one of linear colours."""
+    """Images that are read by parts, and those of linear colours."""
     ramp = np.arange(12 * 16 * 3, dtype=np.uint8).reshape(12, 16, 3)
-    array, png = io.BytesIO(), io.BytesIO()
+    array, grey, png, deep = (io.BytesIO() for _ in range(4))
     np.save(array, ramp)
+    np.save(grey, np.linspace(0, 1, 192, dtype=">f4").reshape(12, 16))
     Image.fromarray(ramp).save(png, "PNG")
+    Image.fromarray(np.arange(192, dtype=np.uint16).reshape(12, 16) * 300).save(deep, "PNG")
     tiff = written("a.tif", lambda p: write_tiff(p, 16, 12, [ramp]))
     row = bytes([2, 2, 0, 16, *([128 + 16, 90] * 2), 16, *range(16), 128 + 16, 129])
-    hdr = b"#?RADIANCE\nFORMAT=32-bit_rle_rgbe\n\n-Y 3 +X 16\n" + row * 3
+    runs = b"#?RADIANCE\nFORMAT=32-bit_rle_rgbe\n\n-Y 3 +X 16\n" + row * 3
+    plain = b"#?RGBE\n\n-Y 3 +X 4\n" + bytes(range(90, 138))
     return [
-        Sample("tiled image .npy", ".npy", array.getvalue(), _read_parts),
-        Sample("tiled image .png", ".png", png.getvalue(), _read_parts),
-        Sample("tiled image .tif", ".tif", tiff, _read_parts),
-        Sample("hdr image .hdr", ".hdr", hdr, read_hdr),
+        Sample("tiled image .npy: bytes", ".npy", array.getvalue(), _read_parts),
+        Sample("tiled image .npy: floats", ".npy", grey.getvalue(), _read_parts),
+        Sample("tiled image .png: RGB", ".png", png.getvalue(), _read_parts),
+        Sample("tiled image .png: 16 bits", ".png", deep.getvalue(), _read_parts),
+        Sample("tiled image .tif: a strip", ".tif", tiff, _read_parts),
+        Sample("tiled image .tif: BigTIFF of tiles", ".tif", _big_tiff(), _read_parts),
+        Sample("hdr image .hdr: runs", ".hdr", runs, read_hdr),
+        Sample("hdr image .hdr: plain", ".hdr", plain, read_hdr),
+        *(Sample(f"hdr image .exr: {n}", ".exr", (DATA / f"{n}.exr").read_bytes(), read_exr) for n in EXR),
     ]
+
+
+def _big_tiff() -> bytes:
+    """An image of 20 x 12 pixels with alpha, of 16 bits in big-endian order, in two tiles of 16 x 16."""
+    tile = np.arange(16 * 16 * 4, dtype=">u2").tobytes()
+    bits_at = 16 + 8 + 20 * 10 + 8
+    first = bits_at + 8 + 16
+    tags = [(256, 3, 1, 20), (257, 3, 1, 12), (258, 3, 4, 16), (259, 3, 1, 1), (262, 3, 1, 2), (277, 3, 1, 4)]
+    tags += [(322, 3, 1, 16), (323, 3, 1, 16), (324, 16, 2, bits_at + 8), (325, 4, 2, len(tile))]
+    out = struct.pack(">2sHHHQQ", b"MM", 43, 8, 0, 16, len(tags))
+    for tag, kind, count, value in tags:
+        form = {3: "H", 4: "I", 16: "Q"}[kind]
+        stored = struct.pack(f">{1 if kind == 16 else count}{form}", *[value] * (1 if kind == 16 else count))
+        out += struct.pack(">HHQ", tag, kind, count) + stored.ljust(8, b"\0")
+    out += bytes(8) + struct.pack(">4H2Q", *[16] * 4, first, first + len(tile))
+    return out + tile * 2
 
 
 def _read_parts(path: Path) -> object:

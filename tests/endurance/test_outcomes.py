@@ -35,3 +35,12 @@ def test_readers_are_counted_with_all_variants(file: Path) -> None:
     rows = table_of_readers(file).splitlines()[2:]
     assert rows.pop(0) == "| capture video: VP9 | 8 | 8 | 0 | 0 |"
     assert rows == ["| scene .a | 3,020 | 30 | 2,990 | 0 |", "| scene .b | 7 | 0 | 5 | 2 |"]
+
+
+def test_readers_that_were_not_tested_anew_keep_their_counts(file: Path) -> None:
+    recorded = table_of_readers(file).replace("| scene .b |", "| scene .c |").replace("3,020", "9,999")
+    rows = table_of_readers(file, recorded).splitlines()[2:]
+    assert rows[-1] == "| scene .c | 7 | 0 | 5 | 2 |" and len(rows) == 4
+    assert "3,020" in rows[1], "a reader that was tested anew has the new counts"
+    known = ["scene .a: x", "scene .b: x", "capture video: VP9"]
+    assert len(table_of_readers(file, recorded, known).splitlines()) == 5, "of a reader that is no more"

@@ -58,6 +58,8 @@ class Inspect(Options):
     """Use of given poses, as for `luxel train`."""
     depth_values: DepthValues = "z"
     """What depth maps hold, as for `luxel train`."""
+    depth_channel: Annotated[str | None, optional("NAME")] = None
+    """Channel of depth in OpenEXR files, as for `luxel train`."""
     estimate: bool = True
     """Estimate memory and time of a training here, from some steps that are measured in a few seconds."""
     preset: str = "default"

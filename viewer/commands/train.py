@@ -106,6 +106,8 @@ class Train(Options):
     depth_values: DepthValues = "z"
     """What depth maps hold. z: distances along the camera's axis; ray: from its centre; inverse: inverse z, as
     networks estimate it (with --depth-scale align)."""
+    depth_channel: Annotated[str | None, optional("NAME")] = None
+    """Channel of depth maps in OpenEXR files, such as ViewLayer.Depth.Z; default: Z, or the only one."""
     depth_points: Annotated[Path | None, optional("FILE")] = None
     """PLY file of points in the coordinates of the poses, such as a LiDAR scan, for --depth points or all; default: the
     points of the capture."""
@@ -205,6 +207,8 @@ class Train(Options):
             origin.depth_points = str(self.depth_points.resolve())
         if self.depth_values != "z":
             origin.depth_values = self.depth_values
+        if self.depth_channel is not None:
+            origin.depth_channel = self.depth_channel
         return origin
 
     def _overrides(self, folder: Path, config: TrainConfig) -> dict[str, Any]:

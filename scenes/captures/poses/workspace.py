@@ -17,9 +17,11 @@ from luxel.scenes.captures import features
 from luxel.scenes.captures.contents import SourceImage
 from luxel.scenes.captures.images import ORIENTATION_TAG, ImageHeader, decode, for_each
 from luxel.scenes.captures.masks import read_mask
+from luxel.scenes.files.exr.channels import SUFFIX as EXR_SUFFIX
 from luxel.scenes.files.heif import SUFFIXES as HEIF_SUFFIXES
 from luxel.scenes.files.image_decoding import opened_header
 
+COPIED = (*HEIF_SUFFIXES, EXR_SUFFIX)  # formats that COLMAP does not know
 EXIF_FOLDER = 0x8769
 MAKE, MODEL, FOCAL, FOCAL_35MM = 0x010F, 0x0110, 0x920A, 0xA405
 
@@ -124,9 +126,9 @@ def focal_facts(path: Path) -> tuple[object, ...]:
 
 
 def suffix_for(path: Path) -> str:
-    """That of the file which COLMAP reads: it knows no HEIC."""
+    """That of the file which COLMAP reads: it knows neither HEIC nor OpenEXR."""
     suffix = path.suffix.lower()
-    return ".jpg" if suffix in HEIF_SUFFIXES else suffix
+    return ".jpg" if suffix in COPIED else suffix
 
 
 def prepare(source: SourceImage, header: ImageHeader, target: Path, masks: Path) -> None:
@@ -135,9 +137,7 @@ def prepare(source: SourceImage, header: ImageHeader, target: Path, masks: Path)
     Raises:
         CaptureError: the file is damaged, or its mask does not fit.
     """
-    plain = (
-        header.orientation == 1 and not header.has_alpha and source.path.suffix.lower() not in HEIF_SUFFIXES
-    )
+    plain = header.orientation == 1 and not header.has_alpha and source.path.suffix.lower() not in COPIED
     pixels = decode(source.path, oriented=not plain)  # raises for a file that COLMAP would silently leave out
     if source.mask is not None:
         mask = read_mask(source.mask, source.lens.width, source.lens.height)

@@ -67,6 +67,15 @@ def test_tiny_cuda_nn_is_a_note_where_it_cannot_be_used(monkeypatch: pytest.Monk
     assert finding.state == "ok" and "luxel train --backend tiny-cuda-nn" in finding.detail
 
 
+def test_formats_of_optional_libraries_are_notes(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {"heic", "exr"} <= {finding.name for finding in doctor.diagnose()}
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    finding = doctor._extra("exr", ("OpenEXR",), "OpenEXR images")
+    assert (finding.state, finding.remedy) == ("note", "pip install 'luxel[exr]'")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    assert doctor._extra("exr", ("OpenEXR",), "OpenEXR images").state == "ok"
+
+
 def test_json_is_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--json"]) == (1 if ABSENT else 0)
     record = json.loads(capsys.readouterr().out)

@@ -50,6 +50,7 @@ OPTIONS: dict[str, list[str] | str] = {
     "--clients": "tests/viewer/bench/test_bench_view_clients.py::test_several_clients_are_measured_without_a_browser",
     "--commit": "tests/viewer/bench/test_bench_record.py::test_the_commit_must_be_known",
     "--data": "tests/viewer/bench/test_bench_raster.py::test_published_scenes_keep_their_goals",
+    "--depth-channel": "tests/scenes/files/exr/test_exr.py::test_captures_name_the_channel_of_depth",
     "--depth-points": "tests/viewer/commands/captures/test_train_depth.py::test_a_run_is_resumed_with_its_depth",
     "--device": ["render", "SCENE", "--out", "NEW", *FRAMES, "--device", "auto"],
     "--field": ["train", "DATA", "--field", "image", "--run", "NEW", *SHORT, *TABLE],

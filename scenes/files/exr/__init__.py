@@ -1,0 +1,1 @@
+"""OpenEXR files: their channels, colours in linear light, and depth."""
