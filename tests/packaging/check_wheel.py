@@ -35,6 +35,7 @@ COMPILER_LIMITS = {
     "GOMP": (4, 5),
     "OMP": (4, 5),
 }
+RELEASE = {*(f"sm_{number}" for number in (75, 80, 86, 89, 90, 100, 120)), "ptx_120"}
 OLDEST = (2, 28)  # of the tags that are given
 
 
@@ -66,13 +67,14 @@ def needs_of(library: Elf) -> Needs:
     return Needs(glibc, sorted(newest), foreign, sorted(too_new))
 
 
-def examine(wheel: Path, most: tuple[int, ...]) -> tuple[str, list[str]]:
+def examine(wheel: Path, most: tuple[int, ...], kernels: bool = False) -> tuple[str, list[str]]:
     """The platform tag of a wheel and what is wrong with it; prints a report.
 
     Args:
         most: the newest glibc that it may need.
+        kernels: it must hold those of every GPU that a release supports.
     """
-    problems, glibc, machine = [], OLDEST, ""
+    problems, glibc, machine, targets = [], OLDEST, "", set()
     with zipfile.ZipFile(wheel) as archive:
         for file in sorted(archive.infolist(), key=lambda file: -file.compress_size):
             if not file.filename.endswith(".so"):
@@ -87,6 +89,7 @@ def examine(wheel: Path, most: tuple[int, ...]) -> tuple[str, list[str]]:
             print(f"  glibc {version} for {', '.join(needs.newest)}; libraries: {' '.join(library.needed)}")
             for target, size in sorted(bytes_by_target(library).items()):
                 print(f"  {target:<8} {size / 1e6:5.1f} MB")
+                targets.add(target)
             if needs.glibc > most:
                 problems.append(f"{name} needs glibc {version} for {', '.join(needs.newest)}")
             problems += [f"{name} needs {foreign}, which no wheel brings" for foreign in needs.foreign]
@@ -95,6 +98,8 @@ def examine(wheel: Path, most: tuple[int, ...]) -> tuple[str, list[str]]:
                 problems.append(f"{name} searches libraries in {library.search_paths}")
             if library.section(".debug_info") or library.section(".symtab"):
                 problems.append(f"{name} is not stripped")
+    if kernels and (missing := RELEASE - targets):
+        problems.append(f"it has no kernels for {', '.join(sorted(missing))}")
     size = wheel.stat().st_size / 1e6
     if not machine:
         problems.append("it holds no library")
@@ -109,11 +114,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("wheels", nargs="+", type=Path)
     parser.add_argument("--most", default="2.28", help="newest glibc that a library may need")
+    parser.add_argument("--kernels", action="store_true", help="kernels of every supported GPU must be there")
     parser.add_argument("--retag", action="store_true", help="give the wheels the tag; files are renamed")
     options = parser.parse_args()
     status = 0
     for wheel in options.wheels:
-        tag, problems = examine(wheel, _numbers(options.most))
+        tag, problems = examine(wheel, _numbers(options.most), options.kernels)
         for problem in problems:
             print(f"{wheel.name}: {problem}.", file=sys.stderr)
             status = 1

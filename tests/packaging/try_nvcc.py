@@ -1,9 +1,8 @@
 """Builds the CUDA kernels from the source archive with pip's compiler, on a machine that seems to have no CUDA toolkit.
 
 Makes a virtual environment, installs the packages of `luxel[nvcc]` into it, hides every toolkit of the system (an empty
-folder is mounted over it for this process and its children alone, which takes root), and installs the source archive
-as its documentation says. Passes if the CUDA library is there, with kernels of the architecture, built by the nvcc of the
-environment.
+folder is mounted over it for this process and its children alone, which takes root), and installs the source archive.
+Passes if the CUDA library is there, with kernels of the architecture, built by the nvcc of the environment.
 
     make sdist && python tests/packaging/try_nvcc.py dist/luxel-*.tar.gz --architectures 90-real
 """
@@ -25,15 +24,19 @@ from pathlib import Path
 from elf import Elf
 from fatbin import bytes_by_target
 
-TOOLKITS = ("/usr/local/cuda", "/opt/cuda")
+TOOLKITS = ("/usr/local/cuda", "/opt/cuda")  # where find_nvcc.cmake looks, beside PATH
 HIDDEN = "LUXEL_TOOLKITS_HIDDEN"
 
 
 def hide_toolkits() -> None:
-    """Runs this script again in a mount namespace in which the system's toolkits are empty folders."""
-    places = sorted({str(Path(place).resolve()) for place in TOOLKITS if Path(place).exists()})
-    mounts = "".join(f"mount -t tmpfs none {place} && " for place in places)
-    script = f'{mounts}exec "$@"'
+    """Runs this script again in a mount namespace in which the system's toolkits are empty."""
+    folders = sorted({str(Path(place).resolve()) for place in TOOLKITS if Path(place).exists()})
+    on_path = (Path(place) / "nvcc" for place in [*os.environ["PATH"].split(os.pathsep), "/usr/local/bin"])
+    programs = sorted({str(place) for place in on_path if place.is_file()})
+    with tempfile.NamedTemporaryFile(prefix="no-nvcc-", delete=False) as nothing:
+        mounts = [f"mount --bind {nothing.name} {place}" for place in programs]
+    mounts += [f"mount -t tmpfs none {place}" for place in folders]
+    script = " && ".join([*mounts, 'exec "$@"'])
     command = ["unshare", "--mount", "sh", "-c", script, "sh", sys.executable, *sys.argv]
     os.execvpe(command[0], command, {**os.environ, HIDDEN: "1"})
 
@@ -53,8 +56,7 @@ def build(archive: Path, architectures: str, python: str, folder: Path) -> str:
     Raises:
         RuntimeError: the kernels were not built, or by another compiler.
     """
-    system = shutil.which("nvcc")
-    if system:
+    if system := shutil.which("nvcc"):
         raise RuntimeError(f"there is still {system}")
     venv = folder / "venv"
     environment = {k: v for k, v in os.environ.items() if k not in ("CUDA_HOME", "CUDA_PATH", "CUDACXX")}
@@ -72,7 +74,9 @@ def build(archive: Path, architectures: str, python: str, folder: Path) -> str:
     )
     compiler = re.search(r"luxel: CUDA compiler (\S+)", done.stdout)
     if done.returncode or compiler is None or not compiler[1].startswith(str(venv)):
-        raise RuntimeError(f"pip install ended with {done.returncode}, compiler {compiler}:\n{done.stdout[-6000:]}")
+        raise RuntimeError(
+            f"pip install ended with {done.returncode}, compiler {compiler}:\n{done.stdout[-6000:]}"
+        )
     (library,) = venv.glob("lib/python*/site-packages/luxel/native/libluxel_cuda.so")
     targets = bytes_by_target(Elf(library.read_bytes()))
     if not targets:

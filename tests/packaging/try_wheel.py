@@ -81,9 +81,9 @@ class Trial:
             raise Failure(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}")
         return done.stdout
 
-    def make(self) -> str:
+    def make(self, *options: str) -> str:
         """Makes the environment; no compiler can be found in it."""
-        subprocess.run([self.python, "-m", "venv", str(self.folder / "venv")], check=True)
+        subprocess.run([self.python, "-m", "venv", *options, str(self.folder / "venv")], check=True)
         found = [name for name in COMPILERS if shutil.which(name, path=self.environment["PATH"])]
         if found:
             raise Failure(f"PATH still has {', '.join(found)}")
@@ -182,15 +182,17 @@ class Trial:
 
 def try_wheel(trial: Trial, options: argparse.Namespace) -> None:
     """All steps; the first that fails ends them."""
+    wheel = str(options.wheel.resolve())
     print("| step | seconds | outcome |\n|---|---|---|")
-    trial.step("environment", trial.make)
     if options.borrow:
+        trial.step("environment", lambda: trial.make("--without-pip"))
         trial.step("packages", lambda: trial.borrow(options.borrow))
-        trial.step("install", lambda: trial.install("--no-deps", str(options.wheel.resolve())))
+        trial.step("install", lambda: trial.install("--no-deps", "--ignore-installed", wheel))
     else:
+        trial.step("environment", trial.make)
         if options.torch:
             trial.step(f"install {options.torch}", lambda: trial.install(options.torch))
-        trial.step("install the wheel", lambda: trial.install(str(options.wheel.resolve())))
+        trial.step("install the wheel", lambda: trial.install(wheel))
         trial.step("versions", lambda: f"torch {trial.version('torch')}, numpy {trial.version('numpy')}")
     trial.step("luxel --version", trial.in_the_wheel)
     actions: dict[str, Callable[[], str]] = {
