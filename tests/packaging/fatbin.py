@@ -60,11 +60,11 @@ def kernel_bytes(cubin: bytes) -> Counter[str]:
     """Bytes of a kernel's sections by its mangled name; the rest under the name of the section."""
     totals: Counter[str] = Counter()
     for section in Elf(cubin).sections:
-        found = re.match(
+        match = re.match(
             r"\.(?:text|nv\.info|nv\.constant\d|nv\.shared|nv\.capmerc\.text|nv\.merc\..*?|nv\.compat)\.(_Z.*)",
             section.name,
         )
-        totals[found[1] if found else section.name] += len(section.data)
+        totals[match[1] if match else section.name] += len(section.data)
     return totals
 
 

@@ -95,10 +95,10 @@ def test_a_wheel_without_libraries_is_refused(tmp_path: Path):
 
 
 def test_device_code_is_counted_by_architecture():
-    """Containers are padded to eight bytes; PTX and machine code of one number are told apart."""
+    """Containers are padded to eight bytes; PTX and machine code of one number are kept apart."""
     section = container((2, 90, b"x" * 8), (1, 120, b"y" * 16)) + bytes(8) + container((2, 90, b"z" * 24))
-    found = [(entry.target, entry.payload[:1], entry.stored) for entry in entries(section)]
-    assert found == [("sm_90", b"x", 72), ("ptx_120", b"y", 80), ("sm_90", b"z", 88)]
+    counted = [(entry.target, entry.payload[:1], entry.stored) for entry in entries(section)]
+    assert counted == [("sm_90", b"x", 72), ("ptx_120", b"y", 80), ("sm_90", b"z", 88)]
     cuda = native.native_folder() / "libluxel_cuda.so"
     if cuda.is_file():
         assert sum(bytes_by_target(Elf(cuda.read_bytes())).values()) > 1e6

@@ -84,9 +84,9 @@ class Trial:
     def make(self, *options: str) -> str:
         """Makes the environment; no compiler can be found in it."""
         subprocess.run([self.python, "-m", "venv", *options, str(self.folder / "venv")], check=True)
-        found = [name for name in COMPILERS if shutil.which(name, path=self.environment["PATH"])]
-        if found:
-            raise Failure(f"PATH still has {', '.join(found)}")
+        compilers = [name for name in COMPILERS if shutil.which(name, path=self.environment["PATH"])]
+        if compilers:
+            raise Failure(f"PATH still has {', '.join(compilers)}")
         return self.call("python", "--version").strip()
 
     def borrow(self, site: Path) -> str:
@@ -123,8 +123,8 @@ class Trial:
         report = json.loads(self.call("luxel", "doctor", "--json"))
         if not report["works"]:
             raise Failure(f"luxel doctor: {json.dumps(report, indent=2)}")
-        found = {finding["name"]: finding for finding in report["findings"]}
-        return f"works; {found['cpu library']['detail']}; {found['cuda library']['detail']}"
+        by_name = {finding["name"]: finding for finding in report["findings"]}
+        return f"works; {by_name['cpu library']['detail']}; {by_name['cuda library']['detail']}"
 
     def demo(self, minutes: float) -> str:
         """The packaged capture, trained and evaluated."""
