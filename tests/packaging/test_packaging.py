@@ -6,6 +6,7 @@ import os
 import struct
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
@@ -114,6 +115,24 @@ def test_the_version_stands_in_one_place():
         path: path.read_text() for path in sources if path.suffix in (".py", ".txt", ".cpp", ".h", ".cu")
     }
     assert not [path for path, text in texts.items() if f'"{version}"' in text]
+
+
+@pytest.mark.slow
+def test_the_source_archive_has_every_source(tmp_path: Path):
+    """All that a build reads, and nothing that a build leaves behind."""
+    code = f"import scikit_build_core.build as backend; backend.build_sdist({str(tmp_path)!r})"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (archive,) = tmp_path.glob("luxel-*.tar.gz")
+    with tarfile.open(archive) as files:
+        packed = {name.partition("/")[2] for name in files.getnames()}
+    expected = [
+        path for folder in ("cuda", "render", "scenes", "viewer") for path in (ROOT / folder).rglob("*")
+    ]
+    sources = {str(p.relative_to(ROOT)) for p in expected if p.is_file() and "__pycache__" not in p.parts}
+    assert not sources - packed
+    assert {"pyproject.toml", "README.md", "LICENSE", "Makefile"} <= packed
+    assert not [name for name in packed if name.startswith((".venv", "build", "dist", "runs"))]
 
 
 @pytest.fixture(scope="module")
