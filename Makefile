@@ -6,6 +6,8 @@
 #   make build     native libraries + editable install      make lint    ruff
 #   make bench     benchmarks (a GPU makes them meaningful) make types   pyright
 #   make clean     removes what was built                   make format  rewrites the sources in the house format
+#   make wheel     a release for every supported GPU in dist/ (needs nvcc; half an hour on two cores)
+#   make wheel-cpu the same without CUDA kernels in dist/cpu/   make sdist   the source archive in dist/
 #
 # PYTHON: the interpreter to build .venv from.   VENV: where it goes.   TORCH: the torch to install where none is.
 # TEST_JOBS: number of pytest processes.         PYTEST_ARGS: further arguments of pytest, such as `-k camera`.
@@ -30,7 +32,7 @@ ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += --jobs=2
 endif
 
-.PHONY: demo test test-all bench format build lint types clean
+.PHONY: demo test test-all bench format build lint types clean wheel wheel-cpu sdist
 .DEFAULT_GOAL := build
 .DELETE_ON_ERROR:
 
@@ -94,6 +96,28 @@ test-all: lint types build
 
 bench: build $(STAMPS)/test-tools
 	$(BIN)/python -m tests.bench
+
+$(STAMPS)/releaser: $(STAMPS)/builder
+	@$(PIP) install -qq wheel
+	@touch $@
+
+# $(call release,KIND,FOLDER,OPTIONS,CHECKS): builds a wheel in a build folder of its own, checks it, gives it its tag.
+define release
+	@rm -rf build/wheel-$(1)
+	PATH="$(abspath $(BIN)):$$PATH" $(PIP) wheel --quiet --no-build-isolation --no-deps --wheel-dir build/wheel-$(1) \
+	  --config-settings=build-dir=build/$(1) $(3) .
+	$(BIN)/python tests/packaging/check_wheel.py --retag $(4) build/wheel-$(1)/*.whl
+	@mkdir -p $(2) && mv build/wheel-$(1)/*.whl $(2)/
+endef
+
+wheel: $(STAMPS)/releaser
+	$(call release,release,dist,--config-settings=cmake.define.LUXEL_CUDA_ARCHITECTURES=release,--kernels)
+
+wheel-cpu: $(STAMPS)/releaser
+	$(call release,release-cpu,dist/cpu,--config-settings=cmake.define.LUXEL_CUDA=OFF)
+
+sdist: $(STAMPS)/builder
+	$(BIN)/python -c 'import scikit_build_core.build as backend; print("dist/" + backend.build_sdist("dist"))'
 
 format: $(STAMPS)/test-tools
 	$(BIN)/ruff check --fix .

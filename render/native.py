@@ -231,7 +231,9 @@ def cuda_problem() -> str:
     except NativeError as error:
         return str(error)
     if not library.is_file():
-        return "luxel was built without its CUDA kernels; `pip install luxel[nvcc]` brings a compiler, then reinstall."
+        return (
+            "luxel was built without its CUDA kernels; install the wheel that has them, or build with nvcc."
+        )
     return ""
 
 

@@ -188,7 +188,8 @@ def _cuda_library() -> Finding:
             "cuda library",
             "note",
             "luxel was built without CUDA kernels",
-            "pip install 'luxel[nvcc]', then reinstall: pip install --force-reinstall --no-deps luxel, or make build.",
+            "Install the wheel that has them; or, in a checkout: pip install '.[nvcc]' brings a compiler, then build: "
+            "pip install --force-reinstall --no-deps ., or make build.",
         )
     problem = cuda_problem()
     if problem:
