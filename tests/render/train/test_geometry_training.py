@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from moving import Moving, assert_replayed_alike, assert_waits_for_nothing
 from test_step import STRATEGIES, assert_same_step, general, in_the_middle
 
 from luxel.render.errors import LuxelError
+from luxel.render.lens import fisheye_lens
 from luxel.render.train import TrainConfig, Trainer
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.presets import preset
@@ -156,6 +158,19 @@ def test_presets_and_resuming_with_the_losses(tmp_path: Path, name: str) -> None
     again.run(progress=False)
     for key, tensor in whole.optimizer.tensors().items():
         assert torch.equal(tensor, again.optimizer.tensors()[key]), key
+
+
+def test_what_the_losses_do_not_support_is_refused(tmp_path: Path) -> None:
+    capture = Moving(0.0)
+    config = geometry(capture.config("gaussians"))
+    with pytest.raises(LuxelError, match="losses of the geometry do not support rolling_shutter"):
+        replace(config, rolling_shutter=True).check()
+    with pytest.raises(LuxelError, match="the gsplat backend does not support losses of the geometry"):
+        replace(config, backend="gsplat").check()
+    bent = replace(capture.train[3].camera, lens=fisheye_lens())
+    capture.train[3] = replace(capture.train[3], camera=bent)
+    with pytest.raises(LuxelError, match="The losses of the geometry cannot use cameras with a fisheye"):
+        capture.trainer(tmp_path / "lens", config)
 
 
 @pytest.mark.gpu
