@@ -19,6 +19,7 @@ from luxel.render.pipeline import (
     DILATION,
     MAX_ALPHA,
     BlendSettings,
+    TileLists,
     bin_tiles,
     blend,
     project,
@@ -26,7 +27,8 @@ from luxel.render.pipeline import (
     with_capacity,
     with_scaled_gradients,
 )
-from luxel.render.primitives.parameters import Parameters
+from luxel.render.primitives.parameters import Parameters, Projected
+from luxel.render.primitives.planes import plane_depth, with_planes
 
 
 @dataclass
@@ -51,6 +53,12 @@ class Frame:
         overflow: 1 if ``max_instances`` was too small and parts are missing, int32 [1]; None likewise.
         square_depth: sum of the squares of the depth, each weighted by its contribution, [H, W] (capture units
             squared); of primitives whose depth varies over their pixels, with depth and normals, else None.
+        plane_distance: sum of the distances of planes from the camera, each weighted by its contribution, [H, W]
+            (capture units); None unless requested. See `luxel.render.primitives.planes`.
+        plane_depth: z at which the blended planes meet the pixel's ray, [H, W] (capture units), 0 where they do not;
+            None unless requested.
+        median_splat: number of the splat of ``median_depth``, int32 [H, W], -1 where there is none; None unless
+            requested.
         given_alpha: alpha of backends without ``transmittance``, [H, W]; else None.
     """
 
@@ -67,6 +75,9 @@ class Frame:
     overflow: Tensor | None
     given_alpha: Tensor | None = None
     square_depth: Tensor | None = None
+    plane_distance: Tensor | None = None
+    plane_depth: Tensor | None = None
+    median_splat: Tensor | None = None
 
     @property
     def alpha(self) -> Tensor:
@@ -149,6 +160,8 @@ def rasterize(
     max_alpha: float = MAX_ALPHA,
     depth: bool = False,
     normals: bool = False,
+    planes: bool = False,
+    median_splat: bool = False,
     count: bool = False,
     features: Tensor | None = None,
     statistics: DensifyStatistics | None = None,
@@ -174,6 +187,10 @@ def rasterize(
         dilation: px^2 added to the diagonal of screen covariances; ignored for convexes and surfels.
         max_alpha: cap on the alpha of one splat at a pixel.
         depth, normals, count: render these too (median_depth comes with depth). Convexes have no normals.
+        planes: render the depth of planes too, which is not biased where surfaces are seen at an angle; with
+            ``normals``, of planar primitives and pinhole cameras.
+        median_splat: render the numbers of the splats of ``median_depth``, by another pass over the image; for up to
+            2^24 primitives.
         features: values blended like colours, [N, F], over a background of 0.
         statistics: updated in place by the backward pass.
         absolute_gradients: accumulate absolute gradients in the statistics too (slightly slower).
@@ -191,11 +208,16 @@ def rasterize(
         Frame, with a leading C where ``camera`` is a batch.
 
     Raises:
-        ValueError: inconsistent shapes, devices or float types, or a scene that moves without a time.
+        ValueError: inconsistent shapes, devices or float types, a scene that moves without a time, or planes that the
+            primitives or the camera do not have.
         NativeError: no kernels for this device.
     """
     if features is not None and (features.dim() != 2 or features.shape[0] != scene.count):
         raise ValueError(f"features must be [{scene.count}, F], got {list(features.shape)}")
+    if planes and not (scene.planar and normals):
+        raise ValueError(f"planes must be False: {scene.noun} have none, or normals are not rendered")
+    if planes and camera.lens is not None:
+        raise ValueError("camera must be a pinhole where planes are rendered")
     single = not camera.batched
     view = viewing(
         scene,
@@ -209,6 +231,8 @@ def rasterize(
     )
     cameras, size = view.world_to_cam.shape[0], {"width": camera.width, "height": camera.height}
     projected = project(scene, view, None if statistics is None else statistics.data)
+    if planes:
+        projected = with_planes(projected, scene, view.world_to_cam)
     if full_gradient_depth > 0:
         projected = with_scaled_gradients(projected, full_gradient_depth)
 
@@ -232,12 +256,18 @@ def rasterize(
             projected, lists, behind, settings._replace(depth_moments=moments), median=depth, count=count
         )
         image, transmittance = blended.image, blended.transmittance
+        first = 3 + int(depth) + int(moments > 1)  # channel of the normals
+        of_normals = image[..., first : first + 3] if normals else None
+        distance = image[..., -1] if planes else None
+        planar = None
+        if distance is not None and of_normals is not None:
+            planar = plane_depth(distance, of_normals, view.world_to_cam, view.intrinsics)
         return Frame(
             rgb=image[..., :3] if image.shape[-1] > 3 else image,
             transmittance=transmittance,
             depth=image[..., 3] / (1 - transmittance).clamp_min(1e-10) if depth else None,
             median_depth=blended.median_depth if depth else None,
-            normals=image[..., -3:] if normals else None,
+            normals=of_normals,
             features=_blend_features(blend_values, features, cameras) if features is not None else None,
             count=blended.contributors if count else None,
             splats=projected.splats,
@@ -245,6 +275,9 @@ def rasterize(
             totals=projected.totals,
             overflow=lists.overflow,
             square_depth=image[..., 4] if moments > 1 else None,
+            plane_distance=distance,
+            plane_depth=planar,
+            median_splat=_median_splat(projected, lists, settings) if median_splat else None,
         )
 
     if max_instances is None:
@@ -253,6 +286,16 @@ def rasterize(
         rows = projected.tile_counts.numel()
         frame = draw(min(max_visible or rows, rows), max_instances)
     return _first(frame) if single else frame
+
+
+@torch.no_grad()
+def _median_splat(projected: Projected, lists: TileLists, settings: BlendSettings) -> Tensor:
+    """Numbers of the splats of the median depth, [C, H, W]: their depth with numbers in place of depths."""
+    splats = projected.splats.detach().clone()
+    splats[..., 3] = torch.arange(1, splats.shape[1] + 1, device=splats.device)
+    numbered = projected._replace(splats=splats, values=projected.values[..., :3].detach())
+    drawn = blend(numbered, lists, None, settings._replace(depth_moments=0), median=True, keep=False)
+    return drawn.median_depth.round().to(torch.int32) - 1
 
 
 def _behind(background: Tensor | None, values: Tensor, cameras: int) -> Tensor | None:
@@ -288,6 +331,9 @@ def _first(frame: Frame) -> Frame:
         "features",
         "count",
         "square_depth",
+        "plane_distance",
+        "plane_depth",
+        "median_splat",
     ):
         tensor = getattr(frame, name)
         if tensor is not None:

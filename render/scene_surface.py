@@ -19,10 +19,9 @@ from luxel.render.mesh.holes import fill_holes
 from luxel.render.mesh.texture_atlas import unwrap
 from luxel.render.mesh.triangles import TriangleMesh, components
 from luxel.render.primitives import Parameters
-from luxel.render.rasterize import rasterize
 from luxel.render.runs.memory import free_memory
+from luxel.render.surface_depth import surface_depth
 
-OPAQUE = 0.5  # alpha of pixels that show a surface
 SAMPLES = 4096  # pixels of a camera that the box is taken from
 TRIM = 0.005  # share of them beyond each side of the box
 ROOM = 1.05  # of the box, beyond what is in it
@@ -74,14 +73,20 @@ class SceneViews:
         scene: primitives, on the device of all work.
         cameras: at least one.
         on_progress: called with the stage and the share of it that is done.
+        exact: see `luxel.render.surface_depth.surface_depth`.
         render: options of `luxel.render.rasterize.rasterize`.
     """
 
     def __init__(
-        self, scene: Parameters, cameras: Sequence[Camera], on_progress: Report, **render: Any
+        self,
+        scene: Parameters,
+        cameras: Sequence[Camera],
+        on_progress: Report,
+        exact: bool = True,
+        **render: Any,
     ) -> None:
         self.cameras = [replace(camera.to(scene.device), lens=None) for camera in cameras]
-        self._scene, self._render, self._on_progress = scene, render, on_progress
+        self._scene, self._render, self._on_progress, self._exact = scene, render, on_progress, exact
         self._kept: dict[int, tuple[Tensor, Tensor]] = {}
         pixels = sum(camera.width * camera.height for camera in cameras)
         self._keeps = pixels * OF_PIXEL < KEPT * free_memory(scene.device)
@@ -100,9 +105,8 @@ class SceneViews:
     def _view(self, k: int, camera: Camera) -> tuple[Tensor, Tensor]:
         if k in self._kept:
             return self._kept[k]
-        frame = rasterize(self._scene, camera, depth=True, **self._render)
-        assert frame.median_depth is not None
-        view = torch.where(frame.alpha > OPAQUE, frame.median_depth, 0.0), frame.rgb
+        depth, frame = surface_depth(self._scene, camera, exact=self._exact, **self._render)
+        view = depth, frame.rgb
         if self._keeps:
             view = view[0], view[1].contiguous()  # not a part of the image of all channels
             self._kept[k] = view
@@ -125,6 +129,7 @@ def finished_surface(
     *,
     time: float | None = None,
     least_part: float = LEAST_PART,
+    exact: bool = True,
     on_progress: Report = lambda stage, share: None,
     say: Callable[[str], None] = lambda text: None,
     **render: Any,
@@ -138,6 +143,7 @@ def finished_surface(
         finish: closing of holes, fewer triangles, a texture; None: nothing of these.
         time: of scenes that move.
         least_part: parts with fewer triangles than this share of those of the largest are left out.
+        exact: see `luxel.render.surface_depth.surface_depth`.
         on_progress: called with the stage and the share of it that is done.
         say: receives the size of the grid, before it is filled, and what the finish did.
         render: options of `luxel.render.rasterize.rasterize` that change alpha.
@@ -150,7 +156,8 @@ def finished_surface(
         raise LuxelError("There are no cameras to fuse depth from.", "Give a scene with its cameras.")
     finish = finish or Finish()
     _check_finish(finish, scene.device)
-    views = SceneViews(scene, cameras, on_progress, time=time if scene.moves else None, **render)
+    render["time"] = time if scene.moves else None
+    views = SceneViews(scene, cameras, on_progress, exact, **render)
     surface, tolerance = _fused(views, resolution, scene.device, say)
     surface = without_small_parts(surface, least_part)
     if finish.fill_holes > 0:

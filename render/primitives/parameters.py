@@ -56,6 +56,7 @@ class Parameters(ABC):
         outputs: images that the rasterizer can render of them.
         antialiases: whether Mip-Splatting's opacity compensation applies to them.
         resizable: whether the viewer can draw them larger or smaller about their centres, see `scaled`.
+        planar: whether `luxel.render.primitives.planes` gives them a depth that varies over their pixels.
         policy: the splat that the tile rasterizer blends, "gaussians", "convexes" or "surfels".
     """
 
@@ -66,6 +67,7 @@ class Parameters(ABC):
     outputs: ClassVar[tuple[str, ...]] = ("colour", "alpha", "depth", "normals", "count")
     antialiases: ClassVar[bool] = True
     resizable: ClassVar[bool] = True
+    planar: ClassVar[bool] = False
     policy: ClassVar[str] = "gaussians"
     opacity_logits: Tensor
     sh_rest: Tensor

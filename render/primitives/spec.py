@@ -43,12 +43,16 @@ class GeometryImages(NamedTuple):
     """Images of the geometry of B views of a step; z is the depth at a pixel, w = T alpha of each primitive there."""
 
     depth: Tensor  # sum of w z, [B, H, W], capture units
-    square: Tensor  # sum of w z^2, [B, H, W]
+    square: Tensor | None  # sum of w z^2, [B, H, W]; with `Parameters.depth_moments` of 2
     normals: Tensor  # sum of w times the world-space normal, [B, H, W, 3]
     transmittance: Tensor  # 1 less the sum of w, [B, H, W]
     weight: Tensor | None  # of pixels in the loss, [B, H, W]; None: all 1
     world_to_cam: Tensor  # [B, 4, 4]
     intrinsics: Tensor  # [B, 4] fx, fy, cx, cy, px
+    distance: Tensor | None = (
+        None  # sum of w times the distance of planes, [B, H, W]; with `Parameters.planar`
+    )
+    rgb: Tensor | None = None  # photographs, [B, H, W, 3]
 
 
 class Rows(Protocol):
@@ -171,6 +175,11 @@ def no_geometry(images: GeometryImages, loss: Any, names: tuple[str, ...]) -> li
     return []
 
 
+def no_shapes(scene: Any, visible: Tensor, inverse_count: Tensor, loss: Any) -> list[Term]:
+    """No terms."""
+    return []
+
+
 def no_state(loss: Any) -> None:
     """No auxiliary state."""
 
@@ -202,7 +211,10 @@ class PrimitiveSpec:
             context. Must not wait for the device.
         geometry: terms of the loss from images of depth and normals, differentiable; called with them, the options
             of the loss and the names that its ``geometry_at`` gives for the step, unless there are none. Weights are
-            options of the loss. The primitive has `Parameters.depth_moments`. Must not wait for the device.
+            options of the loss. The primitive has `Parameters.depth_moments` or is `Parameters.planar`. Must not wait
+            for the device.
+        shapes: as ``regularise``, of terms that no kernel adds, so that it is called beside ``penalties`` too; with
+            the options of the loss instead of the context.
         auxiliary: makes the state of a run, from the options of the loss; None where there is none.
         penalties: weights of terms that the backward of the projection adds to the loss itself, instead of
             ``regularise`` and the strategy's penalties, by the names of
@@ -230,6 +242,7 @@ class PrimitiveSpec:
     projection: Projection | None = None
     regularise: Callable[[Any, Tensor, Tensor, LossContext], list[Term]] = no_terms
     geometry: Callable[[GeometryImages, Any, tuple[str, ...]], list[Term]] = no_geometry
+    shapes: Callable[[Any, Tensor, Tensor, Any], list[Term]] = no_shapes
     auxiliary: Callable[[Any], AuxiliaryState | None] = no_state
     penalties: Callable[[LossContext], dict[str, float]] | None = None
     on_resolution_change: Callable[[Any, float], None] | None = None

@@ -71,6 +71,16 @@ class Loss(Options):
         return ()
 
 
+def counting(progress: float, *terms: tuple[str, float, float]) -> tuple[str, ...]:
+    """Names of the terms that count: those of a weight above 0 whose share of the run is over.
+
+    Args:
+        progress: share of the run that is done, in [0, 1].
+        terms: name, weight and share of the run after which it counts.
+    """
+    return tuple(name for name, weight, first in terms if weight > 0 and progress >= first)
+
+
 @dataclass
 class Init(Options):
     """How the first primitives are made from the points of the capture."""

@@ -258,6 +258,9 @@ class TrainConfig(Options):
 
     def _own_problems(self) -> list[tuple[bool, str]]:
         """Conditions that must not hold, and clauses for an error message."""
+        geometry = bool(self.loss.geometry_at(1.0))
+        of_luxel = [name for name in ("suppress_floaters", "rolling_shutter") if getattr(self, name)]
+        of_luxel += ["losses of the geometry"] * geometry
         return [
             (self.pace_by_time and self.target_minutes is None, "pace_by_time needs target_minutes"),
             (
@@ -268,13 +271,10 @@ class TrainConfig(Options):
                 self.deterministic and self.backend != "luxel",
                 f"the {self.backend} backend is not deterministic",
             ),
-            (
-                self.suppress_floaters and self.backend != "luxel",
-                f"the {self.backend} backend does not support suppress_floaters",
-            ),
-            (
-                self.rolling_shutter and self.backend != "luxel",
-                f"the {self.backend} backend does not support rolling_shutter",
+            (geometry and self.rolling_shutter, "losses of the geometry do not support rolling_shutter"),
+            *(
+                (self.backend != "luxel", f"the {self.backend} backend does not support {name}")
+                for name in of_luxel
             ),
         ]
 

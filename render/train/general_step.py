@@ -106,7 +106,7 @@ def general_step(
             absolute_gradients=absolute,
             deterministic=config.deterministic,
             depth=target.depth is not None or bool(schedule.geometry),
-            **({"normals": True} if schedule.geometry else {}),
+            **({"normals": True, "planes": scene.planar} if schedule.geometry else {}),
             **options,
         )
         frames.append(frame)
@@ -196,15 +196,17 @@ def _geometry_terms(
     context: StepContext, frame: Frame, camera: Camera, target: Target, names: tuple[str, ...]
 ) -> list[Term]:
     """The terms of the geometry of one view, see `PrimitiveSpec.geometry`."""
-    assert frame.depth is not None and frame.square_depth is not None and frame.normals is not None
+    assert frame.depth is not None and frame.normals is not None
     images = GeometryImages(
         depth=(frame.depth * frame.alpha)[None],
-        square=frame.square_depth[None],
+        square=None if frame.square_depth is None else frame.square_depth[None],
         normals=frame.normals[None],
         transmittance=_through(frame)[None],
         weight=None if target.weight is None else target.weight[None],
         world_to_cam=camera.world_to_cam.detach()[None],
         intrinsics=camera.calibration[None],
+        distance=None if frame.plane_distance is None else frame.plane_distance[None],
+        rgb=target.rgb[None],
     )
     return PRIMITIVES[context.config.primitive].geometry(images, context.config.loss, names)
 

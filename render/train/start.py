@@ -53,11 +53,14 @@ def first_primitives(
 
 
 def require_lenses(config: TrainConfig, views: Sequence[View]) -> None:
-    """Refuses views with a lens that the primitive or the rasterizer backend of a run cannot draw.
+    """Refuses views with a lens that the primitive, the rasterizer backend or the losses of a run cannot use.
 
     Raises:
         LuxelError: naming it.
     """
+    if config.loss.geometry_at(1.0):
+        for view in views:
+            require_pinhole(view.camera, "The losses of the geometry")
     projection = PRIMITIVES[config.primitive].projection
     if config.backend == "luxel" and (projection is None or projection.lenses):
         return

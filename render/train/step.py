@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from luxel.render.ops.raster.blend_splats import Blended
 from luxel.render.ops.train.alpha_slope import alpha_slope
 from luxel.render.ops.train.depth_loss import DepthLoss, depth_loss
 from luxel.render.ops.train.gather_view import (
@@ -32,8 +31,10 @@ from luxel.render.pipeline import (
     project,
 )
 from luxel.render.primitives import PRIMITIVES
+from luxel.render.primitives.geometry_losses import geometry_gradients, measured, without_planes
 from luxel.render.primitives.parameters import Viewing
-from luxel.render.primitives.spec import AuxiliaryState, GeometryImages, Term
+from luxel.render.primitives.planes import PlaneGradients
+from luxel.render.primitives.spec import AuxiliaryState, Term
 from luxel.render.rasterize import DILATION, MAX_ALPHA, DensifyStatistics, rasterize
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import ImageStack, Target
@@ -145,10 +146,11 @@ def fused_step(
     lists = bin_tiles(projected, settings, visible_capacity=visible_capacity, capacity=capacity)
     count_step_(lists.overflow, projected.totals, context.table, context.status, views)
     background = rows[:, BACKGROUND].contiguous()
-    more = projected.values.shape[-1] - 3  # channels beside colours
+    drawn = measured(projected, scene, view) if schedule.geometry else projected
+    more = drawn.values.shape[-1] - 3  # channels beside colours
     if more:
         background = torch.nn.functional.pad(background, (0, more))
-    blended = blend(projected, lists, background, settings, keep=True)
+    blended = blend(drawn, lists, background, settings, keep=True)
     image, transmittance, g_transmittance = blended.image, blended.transmittance, None
     if more:
         image = image[..., :3].contiguous()
@@ -169,7 +171,10 @@ def fused_step(
             g_more[..., 0] = depth.g_accumulated
             slopes.append(depth.g_transmittance)
         if schedule.geometry:
-            g_geometry, slope = geometry_gradients(context, blended, target, view, schedule.geometry)
+            photographs = target.rgb, target.weight
+            g_geometry, slope = geometry_gradients(
+                spec, config.loss, context.scalars, blended, photographs, view, schedule.geometry
+            )
             g_more += g_geometry
             slopes.append(slope)
         g_image = torch.cat([g_image, g_more], -1)
@@ -179,16 +184,20 @@ def fused_step(
     assert projection is not None, "primitives without a projection take the general path"
     raw_moments = "raw_moments" in projection.penalties and projected.splats.is_cuda
     g_splats, g_values = blend_backward(
-        projected, lists, background, settings, blended, g_image, g_transmittance, raw_moments=raw_moments
+        drawn, lists, background, settings, blended, g_image, g_transmittance, raw_moments=raw_moments
     )
     if config.suppress_floaters:
         scale = gradient_scale(projected, FULL_GRADIENT * context.extent)
         g_splats, g_values = g_splats * scale, g_values * scale
+    planes = without_planes(projected, scene, view, g_values) if schedule.geometry else None
     options = view._asdict()
     options["timestamps"] = options.pop("times")
     weights: dict[str, Any] = {}
     if poses is not None:
-        weights["g_world_to_cam"] = torch.zeros_like(view.world_to_cam)
+        through_planes = None if planes is None else planes.world_to_cam
+        weights["g_world_to_cam"] = (
+            torch.zeros_like(view.world_to_cam) if through_planes is None else through_planes.clone()
+        )
     if shutters is not None:
         weights |= {"shutters": shutters, "g_shutters": torch.zeros_like(shutters)}
     if spec.penalties is not None:
@@ -204,8 +213,8 @@ def fused_step(
         **{name: options[name] for name in projection.options},
         tile_counts=projected.tile_counts,
         g_splats=g_splats,
-        g_values=g_values,
-        extras=extra_gradients(context, params, projected.tile_counts, schedule),
+        g_values=g_values if planes is None else planes.values,
+        extras=extra_gradients(context, params, projected.tile_counts, schedule, planes),
         schedule=rows[0, ADAM][: len(params) + 2],
         betas=BETAS,
         eps=EPS,
@@ -262,36 +271,6 @@ def of_depth(
     return depth_loss(accumulated, transmittance, target.depth, target.weight, row[DEPTH], fits=fits)
 
 
-def geometry_gradients(
-    context: StepContext, blended: Blended, target: Target, view: Viewing, names: tuple[str, ...]
-) -> tuple[Tensor, Tensor]:
-    """Gradients of the terms of the geometry by the channels after the colours [B, H, W, 5] and by the transmittance.
-
-    Args:
-        context: of the step.
-        blended: images of colours, depth, its square and normals.
-        target: of B views.
-        view: their cameras.
-        names: of the terms, see `PrimitiveSpec.geometry`.
-    """
-    with torch.enable_grad():
-        more = blended.image[..., 3:].detach().requires_grad_()
-        transmittance = blended.transmittance.detach().requires_grad_()
-        images = GeometryImages(
-            depth=more[..., 0],
-            square=more[..., 1],
-            normals=more[..., 2:],
-            transmittance=transmittance,
-            weight=target.weight,
-            world_to_cam=view.world_to_cam,
-            intrinsics=view.intrinsics,
-        )
-        terms = PRIMITIVES[context.config.primitive].geometry(images, context.config.loss, names)
-    values, seeds = [value for _, value in terms], [context.scalars[weight] for weight, _ in terms]
-    g_more, g_transmittance = torch.autograd.grad(values, [more, transmittance], seeds)
-    return g_more, g_transmittance
-
-
 def exposed(
     context: StepContext,
     image: Tensor,
@@ -328,7 +307,14 @@ def regularisers(context: StepContext, scene: Any, visible: Tensor, schedule: Sc
     weights = loss_context(config, schedule.counts, context.extent, context.coverage)
     terms = PRIMITIVES[config.primitive].regularise(scene, visible, inverse_count, weights)
     of_strategy = penalties(scene, weights.penalties, inverse_count)
+    terms = [*terms, *shape_terms(context, scene, visible)]
     return [*terms, (1.0, of_strategy)] if isinstance(of_strategy, Tensor) else terms
+
+
+def shape_terms(context: StepContext, scene: Any, visible: Tensor) -> list[Term]:
+    """Terms of the loss from the shapes of the primitives, see `PrimitiveSpec.shapes`."""
+    spec = PRIMITIVES[context.config.primitive]
+    return spec.shapes(scene, visible, context.optimizer.inverse_count, context.config.loss)
 
 
 def renew(context: StepContext, scene: Any) -> None:
@@ -343,21 +329,29 @@ def auxiliary_terms(context: StepContext, scene: Any, visible: Tensor) -> list[T
 
 
 def extra_gradients(
-    context: StepContext, params: State, tile_counts: Tensor, schedule: ScheduleValues
+    context: StepContext,
+    params: State,
+    tile_counts: Tensor,
+    schedule: ScheduleValues,
+    planes: PlaneGradients | None = None,
 ) -> tuple[Tensor | None, ...] | None:
     """Gradients by the parameters of the loss terms other than the photometric ones and those that the backward of the
-    projection adds itself; None if there are none."""
-    by_autograd = PRIMITIVES[context.config.primitive].penalties is None
-    if context.auxiliary is None and not by_autograd:
-        return None
+    projection adds itself, and those through ``planes``; None if there are none."""
+    spec = PRIMITIVES[context.config.primitive]
     with torch.enable_grad():
         scene = context.optimizer.primitives(params).map(lambda t: t.detach().requires_grad_())
         visible = tile_counts.any(0)
-        terms = regularisers(context, scene, visible, schedule) if by_autograd else []
+        if spec.penalties is None:
+            terms = regularisers(context, scene, visible, schedule)
+        else:
+            terms = shape_terms(context, scene, visible)
         terms += auxiliary_terms(context, scene, visible)
-    if not terms:
+        values, seeds = [value for _, value in terms], [context.scalars[weight] for weight, _ in terms]
+        if planes is not None:
+            values.append(scene.centres)
+            seeds.append(planes.means)
+    if not values:
         return None
-    values, seeds = [value for _, value in terms], [context.scalars[weight] for weight, _ in terms]
     return torch.autograd.grad(values, list(scene.tensors().values()), seeds, allow_unused=True)
 
 

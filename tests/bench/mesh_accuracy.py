@@ -6,12 +6,14 @@ What it measures
     the exact surface; completeness: mean distance of what the cameras see of the surface to the mesh; chamfer: the
     mean of both, and the same as a share of the longest side of the shapes' box. Normals: mean and median angle
     between the mesh and the exact surface, in degrees. "exact" fuses the exact depth, which bounds what fusion reaches.
+    Depth "rays" is what the export fuses: of 3D Gaussians where a ray meets them. "centres" is that of their centres,
+    plain 3D Gaussian splatting.
 
 How to run
     python tests/bench/mesh_accuracy.py [--kind links blocks] [--views 100] [--side 800] [--resolution 512]
-        [--device cuda] [VARIANT ...]
-    Variants are those of `luxel bench train`, such as luxel:preset=default (the default) or
-    luxel:primitive=convexes.
+        [--depth rays centres] [--steps 30000] [--device cuda] [VARIANT ...]
+    Variants are those of `luxel bench train`, such as luxel:preset=surface or luxel:primitive=convexes. Without any:
+    3D Gaussians, the same with preset surface, and surfels with preset surface.
 """
 
 from __future__ import annotations
@@ -46,6 +48,7 @@ from luxel.viewer.bench.train.variants import parse_variant
 from luxel.viewer.runs import load_any_scene
 
 SAMPLES = 200_000
+VARIANTS = ("luxel:preset=default", "luxel:preset=surface", "luxel:primitive=surfels,preset=surface")
 
 
 def accuracy(mesh: TriangleMesh, solids: tuple[StaticSolid, ...], truth: SurfacePoints) -> dict[str, float]:
@@ -98,31 +101,34 @@ def exact_fusion(kind: str, options: argparse.Namespace) -> TriangleMesh:
     return fusion.surface().mesh
 
 
-def measure(kind: str, text: str, options: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """Trains a variant on a capture and measures its mesh."""
+def measure(kind: str, text: str, options: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
+    """Trains a variant on a capture and measures its meshes, one of each depth."""
     device = torch.device(options.device)
     capture = open_capture(folder)
+    if options.steps:
+        text = f"{text}{',' if ':' in text else ':'}steps={options.steps}"
     variant = parse_variant(text, preset("default", "gaussians"), 1).with_seed(options.seed)
     cameras = [view.camera for view in (*capture.train, *capture.test)]
-    out: dict[str, Any] = {}
+    fused: dict[str, tuple[TriangleMesh, float]] = {}
 
     def keep(run: Path, name: str, backend: str) -> None:
         scene = load_any_scene(run).to(device)
-        for _ in range(2):  # the first loads kernels
+        for depth in options.depth * (1 if device.type == "cpu" else 2):  # the first loads kernels
             begin = time.perf_counter()
-            fused = scene_surface(scene, cameras, options.resolution)
-            out["mesh"], out["fusion_seconds"] = fused.mesh, time.perf_counter() - begin
-            if device.type == "cpu":
-                break
+            mesh = scene_surface(scene, cameras, options.resolution, exact=depth == "rays").mesh
+            fused[depth] = mesh, time.perf_counter() - begin
 
     result = variant.train(capture, device, None, keep)
-    scores = accuracy(out["mesh"], SHAPE_CAPTURES[kind](), options.truth)
-    return {
-        "psnr": result["psnr"],
-        "count": result["count"],
-        "fusion_seconds": out["fusion_seconds"],
-        **scores,
-    }
+    return [
+        {
+            "depth": depth,
+            "psnr": result["psnr"],
+            "count": result["count"],
+            "fusion_seconds": seconds,
+            **accuracy(mesh, SHAPE_CAPTURES[kind](), options.truth),
+        }
+        for depth, (mesh, seconds) in fused.items()
+    ]
 
 
 def main() -> int:
@@ -130,11 +136,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("variants", nargs="*", default=["luxel:preset=default"])
+    parser.add_argument("variants", nargs="*", default=VARIANTS)
     parser.add_argument("--kind", nargs="+", choices=tuple(SHAPE_CAPTURES), default=list(SHAPE_CAPTURES))
     parser.add_argument("--views", type=int, default=100)
     parser.add_argument("--side", type=int, default=800)
     parser.add_argument("--resolution", type=int, default=512)
+    parser.add_argument("--depth", nargs="+", choices=("rays", "centres"), default=["rays"])
+    parser.add_argument("--steps", type=int, help="instead of those of the variants")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--exact", action="store_true", help="fuse exact depth too")
@@ -150,8 +158,8 @@ def main() -> int:
                 scores = accuracy(exact_fusion(kind, options), solids, options.truth)
                 print(json.dumps({"kind": kind, "variant": "exact", **_rounded(scores)}), flush=True)
             for text in options.variants:
-                scores = measure(kind, text, options, folder)
-                print(json.dumps({"kind": kind, "variant": text, **_rounded(scores)}), flush=True)
+                for scores in measure(kind, text, options, folder):
+                    print(json.dumps({"kind": kind, "variant": text, **_rounded(scores)}), flush=True)
     return 0
 
 

@@ -7,6 +7,14 @@ from luxel.render.primitives.gaussians.parameters import (
     quat_to_matrix,
 )
 from luxel.render.primitives.gaussians.spec import SPEC
-from luxel.render.primitives.gaussians.training import GaussianRates
+from luxel.render.primitives.gaussians.training import GaussianLoss, GaussianRates
 
-__all__ = ["SH_C0", "SPEC", "GaussianRates", "Gaussians", "neighbour_distance", "quat_to_matrix"]
+__all__ = [
+    "SH_C0",
+    "SPEC",
+    "GaussianLoss",
+    "GaussianRates",
+    "Gaussians",
+    "neighbour_distance",
+    "quat_to_matrix",
+]

@@ -35,7 +35,7 @@ class Gaussians(Parameters):
     sh_dc: Tensor
     sh_rest: Tensor
 
-    primitive, noun = "gaussians", "Gaussians"
+    primitive, noun, planar = "gaussians", "Gaussians", True
 
     def __post_init__(self) -> None:
         n = self.means.shape[0]

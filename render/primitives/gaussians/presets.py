@@ -25,4 +25,8 @@ PRESETS = {
         "two views a step: half again as long, for less noise in gradients and often fewer Gaussians",
         {"batch": 2, **LONG},
     ),
+    "surface": Preset(
+        "smooth surfaces for meshes: flat Gaussians, and normals in the loss",
+        {"loss": {"flatness_weight": 0.1, "normal_weight": 0.05}, **LONG},
+    ),
 }

@@ -1,14 +1,15 @@
-"""Training of 3D Gaussians: learning rates, initialisation, and penalties."""
+"""Training of 3D Gaussians: learning rates, weights of the loss, initialisation, and penalties."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from luxel.render.bounds import FinalRate, Rate
+from luxel.render.bounds import FinalRate, Rate, Share, Weight
 from luxel.render.camera import Points
+from luxel.render.primitives.gaussians.geometry import NORMALS
 from luxel.render.primitives.gaussians.parameters import Gaussians
 from luxel.render.primitives.spec import LossContext, Start
-from luxel.render.primitives.training import Rates
+from luxel.render.primitives.training import Loss, Rates, counting
 
 
 @dataclass
@@ -29,6 +30,22 @@ class GaussianRates(Rates):
     """Colour (spherical harmonics of degree 0)."""
     sh_rest: Rate = 2.5e-3 / 20
     """View-dependent colour (spherical harmonics of degrees 1 to 3)."""
+
+
+@dataclass
+class GaussianLoss(Loss):
+    """Weights of the loss of Gaussians; those of the geometry after Chen et al. 2024, "PGSR"."""
+
+    flatness_weight: Weight = 0.0
+    """Weight of the thickness of Gaussians, a share of their breadth, which makes them flat; 0: off. 0.1 for meshes."""
+    normal_weight: Weight = 0.0
+    """Weight of the difference between normals of Gaussians and of their planes' depth; 0: off. 0.05 for meshes."""
+    normal_from: Share = 0.25
+    """Share of the run after which the normals count."""
+
+    def geometry_at(self, progress: float) -> tuple[str, ...]:
+        """The normals, if their weight is above 0 and their share of the run is over; see `Loss.geometry_at`."""
+        return counting(progress, (NORMALS, self.normal_weight, self.normal_from))
 
 
 def initialise(points: Points, start: Start) -> Gaussians:

@@ -10,7 +10,7 @@ from luxel.render.primitives.gaussians.training import GaussianRates
 from luxel.render.primitives.spec import LossContext, Start
 from luxel.render.primitives.surfels.geometry import DISTORTION, NORMALS
 from luxel.render.primitives.surfels.parameters import Surfels
-from luxel.render.primitives.training import Loss
+from luxel.render.primitives.training import Loss, counting
 
 
 @dataclass
@@ -36,11 +36,8 @@ class SurfelLoss(Loss):
 
     def geometry_at(self, progress: float) -> tuple[str, ...]:
         """The terms whose weight is above 0 and whose share of the run is over; see `Loss.geometry_at`."""
-        terms = {
-            DISTORTION: (self.distortion_weight, self.distortion_from),
-            NORMALS: (self.normal_weight, self.normal_from),
-        }
-        return tuple(name for name, (weight, first) in terms.items() if weight > 0 and progress >= first)
+        distortion = DISTORTION, self.distortion_weight, self.distortion_from
+        return counting(progress, distortion, (NORMALS, self.normal_weight, self.normal_from))
 
 
 def initialise(points: Points, start: Start) -> Surfels:

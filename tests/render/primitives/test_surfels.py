@@ -14,6 +14,7 @@ from luxel.render.camera import Camera, Points
 from luxel.render.ops.train.langevin_noise import langevin_noise_
 from luxel.render.ops.train.relocate import relocate_
 from luxel.render.primitives import Gaussians, Surfels
+from luxel.render.primitives.depth_normals import normal_difference
 from luxel.render.primitives.gaussians import quat_to_matrix
 from luxel.render.primitives.gaussians4d import matrix_to_quat
 from luxel.render.primitives.similarity import Similarity
@@ -24,7 +25,7 @@ from luxel.render.primitives.surfels.geometry import (
     NORMALS,
     distortion,
     geometry_terms,
-    normal_difference,
+    mean_depth,
 )
 from luxel.render.rasterize import rasterize
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
@@ -230,15 +231,17 @@ def test_normals_of_one_plane_agree_with_its_depth(toy_camera):
         intrinsics=camera.calibration[None],
     )
     assert (frame.alpha[1:-1, 1:-1] > 0.5).double().mean() > 0.1
-    assert float(normal_difference(images)) < 1e-6 and float(distortion(images)) < 1e-9
+    assert float(normal_difference(images, mean_depth(images))) < 1e-6 and float(distortion(images)) < 1e-9
     turned = images.normals @ torch.linalg.matrix_exp(
         torch.tensor([[0, -0.5, 0], [0.5, 0, 0], [0, 0, 0]], dtype=D)
     )
     other = images._replace(normals=turned)
-    assert float(normal_difference(other)) > 1e-3
+    assert float(normal_difference(other, mean_depth(other))) > 1e-3
     # The gradient turns the depth towards the normals.
     accumulated = images.depth.clone().requires_grad_()
-    (g_depth,) = torch.autograd.grad(normal_difference(other._replace(depth=accumulated)), accumulated)
+    (g_depth,) = torch.autograd.grad(
+        normal_difference(other, mean_depth(other._replace(depth=accumulated))), accumulated
+    )
     assert g_depth.isfinite().all() and g_depth.abs().max() > 0
 
 
