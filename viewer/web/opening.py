@@ -1,4 +1,4 @@
-"""Opens a run folder or a scene file as the session of a viewer."""
+"""Opens a run folder, a scene file or a mesh file as the session of a viewer."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from luxel.render.fields.application import Application
 from luxel.scenes import Capture
 from luxel.scenes.files.scene_format import SceneFacts
 from luxel.viewer.known_facts import known_facts
+from luxel.viewer.mesh_scene import load_shown
 from luxel.viewer.origin import Origin, load_origin
 from luxel.viewer.progress import opening
-from luxel.viewer.runs import has_capture, is_field_run, is_run, keeps_lenses, load_drawable
+from luxel.viewer.runs import has_capture, is_field_run, is_run, keeps_lenses
 from luxel.viewer.web.drawable import field_orientation, render_function
 from luxel.viewer.web.session import StaticSession
 
@@ -35,7 +36,7 @@ def open_session(
     """The session of a scene, and the function that draws it.
 
     Args:
-        path: run folder or scene file, of any primitive or a neural field.
+        path: run folder or scene file, of any primitive or a neural field, or a mesh file.
         device: that draws it.
         backend: rasterizer backend of primitives.
         capture: whose cameras are shown; None: the capture that the run was trained on, if it can be opened.
@@ -45,7 +46,7 @@ def open_session(
     Raises:
         LuxelError: the path is neither or cannot be read, the capture cannot be opened, or the backend does not fit.
     """
-    scene = load_drawable(path, keep_non_finite=keep_non_finite, axes=axes).to(device)
+    scene = load_shown(path, keep_non_finite=keep_non_finite, axes=axes).to(device)
     facts = known_facts(path, scene, axes=axes)
     render = render_function(scene, backend, lenses=keeps_lenses(path))
     orientation = field_orientation(scene) if isinstance(scene, Application) else {}

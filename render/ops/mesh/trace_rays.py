@@ -43,8 +43,8 @@ def trace_rays(rays: Tensor, tree: MeshTree, near: float = 0.0, far: float = mat
     "Watertight Ray/Triangle Intersection"). See `luxel.render.reference.mesh.trace_rays.trace_rays_reference`.
 
     Args:
-        rays: origin and direction of any length above 0, [N, 6], float32 or (CPU only) float64. A ray that is not finite
-            meets nothing.
+        rays: origin and direction of any length above 0, [N, 6], float32 or (CPU only) float64. A ray that is not
+            finite meets nothing.
         tree: of the mesh, on the device and in the type of the rays.
         near, far: first and last distance, in lengths of the direction; at least 0.
 
@@ -115,9 +115,7 @@ def _run(
         raise ValueError(f"{stage}: tree must be float32 or float64, got {dtype}")
     depth, leaf = tree_shape(stage, boxes, triangles)
     slots = leaf << depth
-    outputs = _fake(
-        rays, cam_to_world, intrinsics, width, height, boxes, triangles, numbers, near, far
-    )
+    outputs = _fake(rays, cam_to_world, intrinsics, width, height, boxes, triangles, numbers, near, far)
     face, weights, t, front = outputs
     expected: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
         "rays": (rays, dtype, (len(face), 6)),
