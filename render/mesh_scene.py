@@ -26,6 +26,7 @@ GREY = 0.8  # of shaded surfaces, sRGB
 AMBIENT = 0.3  # share of the light of a surface that is seen edge-on
 SHARP = 0.7  # cosine of the angle of a triangle to its vertex normal below which its edges are shown sharp
 FEWEST_PLACES = 512  # points that mark place and size of a mesh
+ONE_SIDED = 0.15  # length of the mean of its normals above which a mesh faces one side
 BYTES = 640  # of memory per triangle while a mesh is prepared
 
 
@@ -115,6 +116,17 @@ class MeshScene:
         if not bool(self.mesh.areas().sum() > 0):
             return self.mesh.corners().mean(1).repeat(number // self.count, 1)
         return SurfaceSampler(self.mesh).draw(number, torch.Generator(self.device).manual_seed(0))
+
+    @property
+    def front(self) -> tuple[float, float, float] | None:
+        """The direction that its surface faces on the mean, of length 1, of an open mesh such as a scan from one side;
+        None: it has none, as closed meshes."""
+        vectors = self.mesh.face_vectors().double()
+        mean = vectors.sum(0) / vectors.norm(dim=-1).sum().clamp_min(1e-300)
+        if not float(mean.norm()) > ONE_SIDED:
+            return None
+        x, y, z = (mean / mean.norm()).tolist()
+        return x, y, z
 
     @property
     def opacities(self) -> Tensor:

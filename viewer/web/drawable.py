@@ -144,3 +144,20 @@ def field_orientation(
     """
     front = None if scene.front is None else np.array(scene.front)
     return {"up": np.array(scene.up) if up is None else up, "front": front, "background": background}
+
+
+def mesh_orientation(scene: MeshScene) -> dict[str, Any]:
+    """Front of a mesh, as `luxel.viewer.web.session.Session` has it: the side that it faces, a little from above."""
+    if scene.front is None:
+        return {}
+    up = np.array((0.0, -1.0, 0.0) if scene.up is None else scene.up)
+    level = np.array(scene.front) - float(np.dot(scene.front, up)) * up
+    length = float(np.linalg.norm(level))
+    return {"front": 1.5 * level / length + 0.3 * up} if length > 0.2 else {}
+
+
+def orientation(scene: Drawable) -> dict[str, Any]:
+    """Up, front and background where a scene says them, as `luxel.viewer.web.session.Session` has them."""
+    if isinstance(scene, Application):
+        return field_orientation(scene)
+    return mesh_orientation(scene) if isinstance(scene, MeshScene) else {}

@@ -12,7 +12,6 @@ import torch
 
 from luxel.render.backends import Backend
 from luxel.render.errors import LuxelError
-from luxel.render.fields.application import Application
 from luxel.scenes import Capture
 from luxel.scenes.files.scene_format import SceneFacts
 from luxel.viewer.known_facts import known_facts
@@ -20,7 +19,7 @@ from luxel.viewer.mesh_scene import load_shown
 from luxel.viewer.origin import Origin, load_origin
 from luxel.viewer.progress import opening
 from luxel.viewer.runs import has_capture, is_field_run, is_run, keeps_lenses
-from luxel.viewer.web.drawable import field_orientation, render_function
+from luxel.viewer.web.drawable import orientation, render_function
 from luxel.viewer.web.session import StaticSession
 
 
@@ -49,13 +48,12 @@ def open_session(
     scene = load_shown(path, keep_non_finite=keep_non_finite, axes=axes).to(device)
     facts = known_facts(path, scene, axes=axes)
     render = render_function(scene, backend, lenses=keeps_lenses(path))
-    orientation = field_orientation(scene) if isinstance(scene, Application) else {}
     opened = _open_capture(path, capture)
     session = StaticSession(
         scene,
         [*opened.train, *opened.test] if opened else [],
         name=path.resolve().stem if path.is_file() else path.resolve().name,
-        **{**orientation, **_appearance(opened, facts)},
+        **{**orientation(scene), **_appearance(opened, facts)},
         antialiased=bool(facts.antialiased),
         folder=path.resolve() if is_run(path) else None,
         trained_on=len(opened.train) if opened else None,

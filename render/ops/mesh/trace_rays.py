@@ -126,6 +126,8 @@ def _run(
         "numbers": (numbers, torch.int32, (slots,)),
     }
     require(stage, boxes.device, expected)
+    if not len(face):
+        return outputs
     library_for(boxes.device).call(
         stage,
         boxes.device,
