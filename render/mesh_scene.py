@@ -24,7 +24,7 @@ from luxel.render.runs.memory import free_memory
 
 GREY = 0.8  # of shaded surfaces, sRGB
 AMBIENT = 0.3  # share of the light of a surface that is seen edge-on
-SHARP = 0.7  # cosine of the angle of a triangle to its vertex normal below which its edges are shown sharp
+SHARP = 0.85  # cosine of the angle of a triangle to its vertex normal below which its edges are shown sharp
 FEWEST_PLACES = 512  # points that mark place and size of a mesh
 ONE_SIDED = 0.15  # length of the mean of its normals above which a mesh faces one side
 BYTES = 640  # of memory per triangle while a mesh is prepared
@@ -246,7 +246,7 @@ def _blend(corners: Tensor, faces: Tensor, weights: Tensor) -> Tensor:
         faces: numbers of triangles, [P].
         weights: of the corners b and c, [P, 2].
     """
-    a, b, c = corners.index_select(0, faces).view(len(faces), 3, -1).unbind(1)
+    a, b, c = corners.index_select(0, faces).view(-1, 3, corners.shape[1] // 3).unbind(1)
     return a + weights[:, :1] * (b - a) + weights[:, 1:] * (c - a)
 
 
