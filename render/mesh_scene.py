@@ -89,7 +89,7 @@ class MeshScene:
             raise LuxelError(
                 f"{count:,} triangles need {count * BYTES / 2**30:.1f} GiB to be drawn, and {free / 2**30:.1f} GiB "
                 "are free.",
-                "Write the mesh with fewer triangles (--triangles of luxel export).",
+                "Write the mesh with fewer triangles.",
             )
         uniform = rgb is None or not bool((rgb != rgb[:1]).any())
         return MeshScene(mesh, MeshTree.build(mesh, for_rays=True), None if uniform else rgb, image)

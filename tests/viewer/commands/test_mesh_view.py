@@ -158,4 +158,4 @@ def test_what_cannot_be_shown(
     monkeypatch.setattr("luxel.render.mesh_scene.free_memory", lambda device: 100)
     assert main(["view", str(path), "--device", "cpu"]) == 2
     said = " ".join(capsys.readouterr().err.split())
-    assert "a.obj: 1 triangles need" in said and "--triangles" in said
+    assert "a.obj: 1 triangles need" in said and "fewer triangles" in said
