@@ -64,8 +64,8 @@ class Render(Options):
     """
 
     scene: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SCENE")]
-    """Folder of a run, a scene file (.ply, .compressed.ply, .splat, .ksplat, .spz, .sog, .glb or .safetensors), or a mesh
-    (.glb, .obj, .ply or .stl)."""
+    """Folder of a run, a scene file (.ply, .compressed.ply, .splat, .ksplat, .spz, .sog, .glb or .safetensors), or a
+    mesh (.glb, .obj, .ply or .stl)."""
     out: Annotated[Path | None, optional("PATH")] = None
     """Video (.mp4, .mov, .mkv, .webm) or folder of PNG files; default: an MP4 in the run folder or beside the file."""
     path: Annotated[Path | None, optional("JSON")] = None

@@ -1,6 +1,6 @@
 """What the viewer draws: primitives, a neural field or a triangle mesh.
 
-All have the attributes of `Drawable`, so that the viewer needs no branches. Only the function that draws differs, see
+All have the attributes of `Interface`, so that the viewer needs no branches. Only the function that draws differs, see
 `render_function`.
 """
 
@@ -23,8 +23,8 @@ from luxel.render.primitives import Parameters
 from luxel.viewer.commands.options import require_drawable
 
 
-class Drawable(Protocol):
-    """The attributes that primitives, fields and meshes share.
+class Interface(Protocol):
+    """The attributes that primitives, fields and meshes share; a further class that is drawn needs all of them.
 
     Attributes:
         noun: what it consists of, plural.
@@ -62,6 +62,13 @@ class Drawable(Protocol):
     def detach(self) -> Self:
         """Without gradients."""
         ...
+
+    def to(self, device: torch.device) -> Self:
+        """On another device."""
+        ...
+
+
+Drawable = Parameters | Application | MeshScene  # each with the attributes of Interface
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from luxel.scenes.synthetic.toy import torus_knot
 from luxel.viewer.cli import main
 from luxel.viewer.known_facts import known_facts
 from luxel.viewer.mesh_scene import load_mesh, load_shown
+from luxel.viewer.web.drawable import Drawable, Interface
 from luxel.viewer.web.navigate import find_extent, first_pose
 from luxel.viewer.web.opening import open_session
 from luxel.viewer.web.pair.painter import PairPainter
@@ -65,6 +67,15 @@ def test_a_mesh_opens_with_its_facts_and_is_seen_from_the_side_that_it_faces(glb
         depths = depth_map(render, scene, camera, DisplaySettings())
         assert depths is not None and point.alpha == 1 and point.depth == pytest.approx(float(depths[45, 60]))
         assert point.normal is not None and point.normal[1] < -0.99
+
+
+@pytest.mark.parametrize("drawn", get_args(Drawable))
+def test_everything_that_is_drawn_has_the_interface(drawn: type) -> None:
+    members = {*get_type_hints(Interface), *(name for name in vars(Interface) if not name.startswith("_"))}
+    assert {"noun", "outputs", "count", "centres", "to"} <= members
+    for concrete in (drawn, *drawn.__subclasses__()):
+        has = {*dir(concrete), *(n for c in concrete.__mro__ for n in getattr(c, "__annotations__", {}))}
+        assert members <= has, members - has
 
 
 def test_an_empty_image_says_why(glb: Path) -> None:
