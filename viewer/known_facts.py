@@ -11,6 +11,7 @@ import numpy as np
 
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
+from luxel.render.mesh_scene import MeshScene
 from luxel.render.runs.run_config import has_config
 from luxel.render.runs.run_folder import RunFolder
 from luxel.render.train.config import TrainConfig
@@ -41,6 +42,8 @@ def known_facts(
     """
     if isinstance(scene, Application):
         return SceneFacts()
+    if isinstance(scene, MeshScene):
+        return SceneFacts(up=scene.up, metres=scene.metres)
     if not has_config(path):
         facts = SceneFacts() if path.is_dir() and not _is_scene(path) else load_facts(path, axes=axes)
     else:

@@ -281,7 +281,9 @@ def check_axes(path: Path, axes: str | None) -> None:
         raise RunError(f"{path}: --scene-axes is for scene files of primitives.", "Leave it out.")
 
 
-def load_drawable(path: Path, *, keep_non_finite: bool = False, axes: str | None = None) -> Drawable:
+def load_drawable(
+    path: Path, *, keep_non_finite: bool = False, axes: str | None = None
+) -> Parameters | Application:
     """What a run folder or a scene file holds, primitives or a neural field.
 
     Args:

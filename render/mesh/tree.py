@@ -1,4 +1,4 @@
-"""A tree of boxes over the triangles of a mesh, as the stage mesh_distance reads it."""
+"""A tree of boxes over the triangles of a mesh, as the stages mesh_distance and trace_rays read it."""
 
 from __future__ import annotations
 
@@ -19,19 +19,26 @@ class MeshTree:
     Attributes:
         boxes: of both children of each inner node, low x y z and high x y z, [2^depth - 1, 2, 6].
         triangles: corners, leaf after leaf, [2^depth * leaf, 3, 3]; NaN where there is none.
-        pseudonormals: see `luxel.render.mesh.triangles.pseudonormals`, [2^depth * leaf, 7, 3].
+        pseudonormals: see `luxel.render.mesh.triangles.pseudonormals`, [2^depth * leaf, 7, 3]; [0, 7, 3] where the tree
+            is for rays alone.
+        numbers: of the triangle in each row, int32 [2^depth * leaf]; -1 where there is none.
     """
 
     boxes: Tensor
     triangles: Tensor
     pseudonormals: Tensor
+    numbers: Tensor
 
     @classmethod
-    def build(cls, mesh: TriangleMesh) -> MeshTree:
+    def build(cls, mesh: TriangleMesh, *, for_rays: bool = False) -> MeshTree:
         """The tree of a mesh, on its device and in its float type.
 
         Level by level, all nodes at once are divided at the median along the longest side of the box around the
         centroids of their triangles.
+
+        Args:
+            mesh: with at least one triangle.
+            for_rays: leave the pseudonormals out, which only distances need.
 
         Raises:
             ValueError: there are no triangles, or some that are not finite.
@@ -60,13 +67,16 @@ class MeshTree:
         triangles = corners[order]
         low, high = _boxes(triangles, held, depth, leaf)
         rows = torch.cat([low, high], -1)[1:].view(-1, 2, 6).clone()  # its own storage: aligned
-        normals = pseudonormals(mesh)[order]
+        normals = corners.new_zeros(0, 7, 3) if for_rays else pseudonormals(mesh)[order]
         triangles[held] = torch.nan
-        return cls(rows, triangles.contiguous(), normals.contiguous())
+        numbers = torch.where(held, -1, order).int()
+        return cls(rows, triangles.contiguous(), normals.contiguous(), numbers)
 
     def to(self, target: torch.device | torch.dtype | str) -> MeshTree:
         """On another device or in another float type."""
-        return MeshTree(self.boxes.to(target), self.triangles.to(target), self.pseudonormals.to(target))
+        boxes = self.boxes.to(target)
+        moved = self.triangles.to(target), self.pseudonormals.to(target)
+        return MeshTree(boxes, *moved, self.numbers.to(boxes.device))
 
 
 def _boxes(triangles: Tensor, free: Tensor, depth: int, leaf: int) -> tuple[Tensor, Tensor]:

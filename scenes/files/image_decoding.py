@@ -105,7 +105,13 @@ def opened_image(path: Path, least: int | None = None) -> Iterator[Image.Image]:
     Raises:
         CaptureError: the file cannot be read, is damaged or cut short, or has more pixels than the limit.
     """
-    data = read_bytes(path)
+    with opened_bytes(path, read_bytes(path), least) as image:
+        yield image
+
+
+@contextmanager
+def opened_bytes(path: Path, data: bytes, least: int | None = None) -> Iterator[Image.Image]:
+    """As `opened_image`, of the bytes of an image file that may lie within another file; the path is for messages."""
     with (
         reading(path, "an image", REMEDY),
         _opened(path, io.BytesIO(data)) as image,

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
+from luxel.scenes.files.axes import OWN
 from luxel.scenes.files.scene_format import SceneFacts
 
 GREY = 200  # colour of vertices of files without colours
@@ -22,10 +23,12 @@ class Texture(NamedTuple):
     Args:
         uv: where each vertex is in the image, in [0, 1], (0, 0) at the top left corner, float32 [V, 2].
         image: sRGB, uint8 [H, W, 3].
+        repeats: whether the image repeats beyond [0, 1]; files of luxel have none there.
     """
 
     uv: np.ndarray
     image: np.ndarray
+    repeats: bool = False
 
 
 @dataclass
@@ -34,10 +37,11 @@ class Mesh:
 
     Args:
         xyz: vertices in world coordinates, float32 [V, 3].
-        rgb: their colours, uint8 [V, 3].
+        rgb: their colours, uint8 [V, 3]; grey of files that have none.
         faces: vertex indices of each triangle, int32 [F, 3].
         texture: shown instead of the colours by formats that have textures; None: there is none.
         facts: what is known of the scene, in luxel's axes; .glb holds it.
+        coloured: whether ``rgb`` comes from the file.
     """
 
     xyz: np.ndarray
@@ -45,10 +49,25 @@ class Mesh:
     faces: np.ndarray
     texture: Texture | None = None
     facts: SceneFacts = field(default_factory=SceneFacts)
+    coloured: bool = True
 
 
-# Vertices float [V, 3], colours uint8 [V, 3] or None, and vertex indices of triangles int [F, 3].
-Polygons = tuple[np.ndarray, np.ndarray | None, np.ndarray]
+class Polygons(NamedTuple):
+    """What a file says of a mesh, unchecked.
+
+    Args:
+        xyz: vertices, float [V, 3].
+        rgb: their colours, uint8 [V, 3]; None: there are none.
+        faces: vertex indices of triangles, integers [F, 3].
+        texture: None: there is none, or it was not asked for.
+        facts: in luxel's axes.
+    """
+
+    xyz: np.ndarray
+    rgb: np.ndarray | None
+    faces: np.ndarray
+    texture: Texture | None = None
+    facts: SceneFacts = SceneFacts()
 
 
 @dataclass(frozen=True)
@@ -57,20 +76,22 @@ class MeshFormat:
 
     Args:
         suffix: of its files, in lower case, with the dot.
-        read: called with the path (for error messages) and the bytes of a file; None: the format is only written.
-            Raises CaptureError for invalid files.
+        read: called with the path (for error messages), the bytes of a file and whether the texture is wanted; None:
+            the format is only written. Raises CaptureError for invalid files.
         chunks: called with a mesh and the path of the file, gives its bytes, piece by piece; None: the format is only
             read. Raises CaptureError for meshes that the format cannot hold.
         beside: called likewise, gives the other files that a textured mesh needs beside it and their bytes; None: it
             needs none.
         textured: whether files hold textures.
+        axes: of its specification, see `luxel.scenes.files.axes`; ``read`` and ``chunks`` turn them.
     """
 
     suffix: str
-    read: Callable[[Path, bytes], Polygons] | None = None
+    read: Callable[[Path, bytes, bool], Polygons] | None = None
     chunks: Callable[[Mesh, Path], Iterator[bytes | memoryview]] | None = None
     beside: Callable[[Mesh, Path], dict[Path, bytes]] | None = None
     textured: bool = False
+    axes: str = OWN
 
 
 def png_of(image: np.ndarray) -> bytes:

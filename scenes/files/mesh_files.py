@@ -7,12 +7,15 @@ from pathlib import Path
 import numpy as np
 
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.gltf.mesh_glb import MESH_GLB
-from luxel.scenes.files.mesh import GREY, Mesh, MeshFormat, Texture
+from luxel.scenes.files.axes import OWN
+from luxel.scenes.files.gltf.document import read_document
+from luxel.scenes.files.gltf.glb import EXTENSION
+from luxel.scenes.files.gltf.mesh_glb import MESH_GLB, MODES
+from luxel.scenes.files.mesh import GREY, Mesh, MeshFormat, Polygons, Texture
 from luxel.scenes.files.mesh_obj import OBJ
-from luxel.scenes.files.mesh_ply import PLY_MESH
+from luxel.scenes.files.mesh_ply import PLY_MESH, has_faces
 from luxel.scenes.files.mesh_stl import STL
-from luxel.scenes.files.ply import write_atomically
+from luxel.scenes.files.ply import HEADER_LIMIT, write_atomically
 from luxel.scenes.files.reading import read_bytes, reading
 
 PLACEHOLDER = Mesh(
@@ -72,12 +75,17 @@ def save_mesh(path: str | Path, mesh: Mesh) -> None:
     write_atomically(path, known.chunks(mesh, path))
 
 
-def read_mesh(path: str | Path) -> Mesh:
+def read_mesh(path: str | Path, *, textures: bool = False) -> Mesh:
     """Reads a triangle mesh.
 
     Formats are .ply (text or binary, with or without vertex colours), .obj (``v`` and ``f`` of all groups; colours
-    behind the coordinates), .glb (colours of vertices, no textures) and .stl (text or binary). Polygons become triangle
-    fans; triangles with two equal corners and unused vertices are left out.
+    behind the coordinates; the image of its material), .glb (colours of vertices, an image inside the file) and .stl
+    (text or binary). Polygons become triangle fans; triangles with two equal corners and unused vertices are left out.
+
+    Args:
+        path: of the file.
+        textures: read the texture too. One that cannot be used (in another format, several of them) is left out, with a
+            warning; a damaged image is an error.
 
     Raises:
         CaptureError: the format is unknown, the file cannot be read or is damaged, coordinates are not finite, or there
@@ -92,17 +100,42 @@ def read_mesh(path: str | Path) -> Mesh:
             "Export the mesh as .ply.",
         )
     with reading(path, f"a {known.suffix} mesh", "Copy or export the mesh again."):
-        return _checked(path, *known.read(path, read_bytes(path)))
+        return _checked(path, known.read(path, read_bytes(path), textures))
 
 
-def _checked(path: Path, xyz: np.ndarray, rgb: np.ndarray | None, faces: np.ndarray) -> Mesh:
-    """The mesh without degenerate triangles and unused vertices.
+def axes_of_mesh(path: str | Path) -> str:
+    """The axes of the format of a mesh file; luxel's where it is none."""
+    known = _find(Path(path))
+    return OWN if known is None else known.axes
 
-    Args:
-        xyz: [V, 3].
-        rgb: uint8 [V, 3], or None.
-        faces: [F, 3].
+
+def is_mesh(path: str | Path) -> bool:
+    """Whether an existing file holds a triangle mesh and no splats, by what is in it.
+
+    A .ply file does with faces and without the columns of a primitive, a .glb file with triangles and without
+    KHR_gaussian_splatting; .obj and .stl always do. A file that cannot be read is none.
     """
+    path = Path(path)
+    known = _find(path)
+    if known is None or known.read is None or not path.is_file():
+        return False
+    try:
+        if known is MESH_GLB:
+            document = read_document(path)
+            primitives = [primitive for mesh in document.meshes for primitive in mesh.primitives]
+            splats = any(EXTENSION in primitive.extensions for primitive in primitives)
+            return not splats and any(primitive.mode in MODES for primitive in primitives)
+        if known is PLY_MESH:
+            with path.open("rb") as file:
+                return has_faces(path, file.read(HEADER_LIMIT))
+    except (CaptureError, OSError, ValueError):
+        return False
+    return True
+
+
+def _checked(path: Path, polygons: Polygons) -> Mesh:
+    """The mesh without degenerate triangles and unused vertices."""
+    xyz, rgb, faces, texture, facts = polygons
     if len(faces) and not 0 <= faces.min() <= faces.max() < len(xyz):
         raise CaptureError(
             f"{path}: a face has vertex {faces.max() if faces.max() >= len(xyz) else faces.min()}, "
@@ -120,5 +153,14 @@ def _checked(path: Path, xyz: np.ndarray, rgb: np.ndarray | None, faces: np.ndar
     if not np.isfinite(kept).all():
         bad = int(used[~np.isfinite(kept).all(axis=1)][0])
         raise CaptureError(f"{path}: vertex {bad} is not finite.", "Export the mesh again.")
+    if texture is not None:
+        uv = texture.uv[used].astype(np.float32)
+        if not np.isfinite(uv).all():
+            bad = int(used[~np.isfinite(uv).all(axis=1)][0])
+            raise CaptureError(
+                f"{path}: the place of vertex {bad} in the texture is not finite.", "Export the mesh again."
+            )
+        texture = texture._replace(uv=uv)
     colours = np.full((len(used), 3), GREY, np.uint8) if rgb is None else rgb[used]
-    return Mesh(kept, np.ascontiguousarray(colours), corners.reshape(-1, 3).astype(np.int32))
+    triangles = corners.reshape(-1, 3).astype(np.int32)
+    return Mesh(kept, np.ascontiguousarray(colours), triangles, texture, facts, rgb is not None)

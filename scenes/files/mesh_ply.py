@@ -28,7 +28,7 @@ class _Element:
         return all(len(p) == 2 for p in self.properties)
 
 
-def ply_polygons(path: Path, data: bytes) -> Polygons:
+def ply_polygons(path: Path, data: bytes, textures: bool = False) -> Polygons:
     """Vertices float64 [V, 3], colours uint8 [V, 3] or None, and triangles [F, 3] of a PLY file.
 
     Raises:
@@ -58,10 +58,19 @@ def ply_polygons(path: Path, data: bytes) -> Polygons:
         full = 255.0 if vertices["red"].dtype.kind != "f" else 1.0
         colours = np.stack([vertices[n].astype(np.float64) for n in names], -1) * (255 / full)
         rgb = np.clip(np.nan_to_num(colours) + 0.5, 0, 255).astype(np.uint8)
-    return xyz, rgb, faces
+    return Polygons(xyz, rgb, faces)
 
 
-def _header(path: Path, data: bytes) -> tuple[str, list[_Element], int]:
+def has_faces(path: Path, data: bytes) -> bool:
+    """Whether the header of a PLY file announces faces, by the first bytes of the file.
+
+    Raises:
+        CaptureError: the header cannot be read.
+    """
+    return any(e.name == "face" and e.count > 0 for e in _header(path, data, whole=False)[1])
+
+
+def _header(path: Path, data: bytes, whole: bool = True) -> tuple[str, list[_Element], int]:
     end = data.find(b"end_header", 0, HEADER_LIMIT)
     offset = data.find(b"\n", max(end, 0), HEADER_LIMIT) + 1
     if not data.startswith(b"ply") or end < 0 or offset == 0:
@@ -87,7 +96,7 @@ def _header(path: Path, data: bytes) -> tuple[str, list[_Element], int]:
     if kind not in ("ascii", "binary_little_endian", "binary_big_endian"):
         raise CaptureError(f"{path}: unknown PLY format {kind!r}.", EXPORT_AGAIN)
     for element in elements:
-        if element.count > len(data):  # each takes a byte at least
+        if whole and element.count > len(data):  # each takes a byte at least
             raise _cut_short(path, element)
     return kind, elements, offset
 

@@ -10,7 +10,7 @@ from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.mesh import MeshFormat, Polygons
 
 
-def stl_triangles(path: Path, data: bytes) -> Polygons:
+def stl_triangles(path: Path, data: bytes, textures: bool = False) -> Polygons:
     """Vertices and triangles of an STL file; corners at the same position become one vertex.
 
     Raises:
@@ -30,7 +30,7 @@ def stl_triangles(path: Path, data: bytes) -> Polygons:
         )
     # Adding 0 turns -0 into 0.
     xyz, index = np.unique(corners + np.float32(0), axis=0, return_inverse=True)
-    return xyz, None, index.reshape(-1, 3)
+    return Polygons(xyz, None, index.reshape(-1, 3))
 
 
 def _text_corners(path: Path, data: bytes) -> np.ndarray:

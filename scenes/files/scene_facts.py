@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
+from luxel.scenes.files.axes import signs_between
 from luxel.scenes.files.scene_format import FACTS, SceneFacts
 
 COMMENT = "luxel"  # before the name of a fact in a comment of a PLY header
@@ -28,6 +30,14 @@ def facts_from(values: Mapping[str, Any]) -> SceneFacts:
         up=_direction(values.get("up")),
         metres=next((x for x in _numbers(values.get("metres")) if x > 0), None),
     )
+
+
+def facts_between(facts: SceneFacts, source: str, target: str) -> SceneFacts:
+    """Facts from one of `luxel.scenes.files.axes.AXES` to another."""
+    if facts.up is None or source == target:
+        return facts
+    x, y, z = (value * sign for value, sign in zip(facts.up, signs_between(source, target), strict=True))
+    return replace(facts, up=(x, y, z))
 
 
 def in_words(facts: SceneFacts) -> dict[str, str]:

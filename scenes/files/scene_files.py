@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from pathlib import Path
 
 from luxel.render.primitives import Gaussians, Parameters
 from luxel.render.primitives.non_finite import non_finite, with_limits
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.axes import OWN, between, known_axes, signs_between
+from luxel.scenes.files.axes import OWN, between, known_axes
 from luxel.scenes.files.formats import format_of, readable_suffixes, writable_format, writable_suffixes
 from luxel.scenes.files.ply import EXPORT_AGAIN
 from luxel.scenes.files.reading import reading
+from luxel.scenes.files.scene_facts import facts_between
 from luxel.scenes.files.scene_format import FACTS, SceneFacts, SceneFormat
 
 log = logging.getLogger(__name__)
@@ -53,14 +53,6 @@ def load_facts(path: str | Path, *, axes: str | None = None) -> SceneFacts:
     with reading(path, f"a {known.suffix} scene", EXPORT_AGAIN):
         facts = known.read_facts(path)
     return facts_between(facts, known_axes(axes) if axes else known.axes, OWN)
-
-
-def facts_between(facts: SceneFacts, source: str, target: str) -> SceneFacts:
-    """Facts from one of `luxel.scenes.files.axes.AXES` to another."""
-    if facts.up is None or source == target:
-        return facts
-    x, y, z = (value * sign for value, sign in zip(facts.up, signs_between(source, target), strict=True))
-    return replace(facts, up=(x, y, z))
 
 
 def _readable(path: str | Path) -> tuple[Path, SceneFormat]:

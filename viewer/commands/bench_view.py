@@ -17,7 +17,7 @@ from luxel.viewer.bench.raster.scenes import parse_size
 from luxel.viewer.bench.view import measure
 from luxel.viewer.bench.view import report as view_report
 from luxel.viewer.commands.options import DeviceName, pick_device
-from luxel.viewer.runs import load_drawable
+from luxel.viewer.mesh_scene import load_shown
 from luxel.viewer.web.drawable import render_function
 
 MOST_CLIENTS = 64  # pages that a viewer takes by default
@@ -97,7 +97,7 @@ class View(Options):
 
     @staticmethod
     def _render(path: Path, device: torch.device) -> dict[str, Any]:
-        scene = load_drawable(path).to(device)
+        scene = load_shown(path).to(device)
         return {
             "scene": scene,
             "scene_name": path.resolve().stem,

@@ -25,9 +25,10 @@ from luxel.scenes.files.scene_format import SceneFacts
 from luxel.scenes.paths import interpolate, interpolate_times, load_path, orbit, orbit_like, resized
 from luxel.viewer.commands.options import DeviceName, optional, pick_device
 from luxel.viewer.known_facts import known_facts
+from luxel.viewer.mesh_scene import load_shown
 from luxel.viewer.origin import load_origin
 from luxel.viewer.progress import counting, opening
-from luxel.viewer.runs import has_capture, is_run, keeps_lenses, load_drawable, times_of
+from luxel.viewer.runs import has_capture, is_run, keeps_lenses, times_of
 from luxel.viewer.scoring import COLOURS, to_bytes
 from luxel.viewer.video import write_video
 from luxel.viewer.web.drawable import Drawable, render_function
@@ -63,7 +64,8 @@ class Render(Options):
     """
 
     scene: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SCENE")]
-    """Folder of a run, or a scene file (.ply, .compressed.ply, .splat, .ksplat, .spz, .sog, .glb or .safetensors)."""
+    """Folder of a run, a scene file (.ply, .compressed.ply, .splat, .ksplat, .spz, .sog, .glb or .safetensors), or a
+    mesh (.glb, .obj, .ply or .stl)."""
     out: Annotated[Path | None, optional("PATH")] = None
     """Video (.mp4, .mov, .mkv, .webm) or folder of PNG files; default: an MP4 in the run folder or beside the file."""
     path: Annotated[Path | None, optional("JSON")] = None
@@ -109,7 +111,7 @@ class Render(Options):
         """Renders and writes; returns the exit status."""
         self._check()
         device = pick_device(self.device)
-        scene = load_drawable(self.scene, keep_non_finite=self.keep_non_finite, axes=self.scene_axes)
+        scene = load_shown(self.scene, keep_non_finite=self.keep_non_finite, axes=self.scene_axes)
         scene = scene.to(device)
         facts = known_facts(self.scene, scene, axes=self.scene_axes)
         render = render_function(scene, self.backend, lenses=keeps_lenses(self.scene))

@@ -31,10 +31,11 @@ class ViewScene(Options):
     With two scenes, both are shown under one camera, left and right of a movable line, or their difference.
 
     SCENE is the folder of a run or a scene file (.ply as 3DGS or luxel writes it, .compressed.ply, .splat, .ksplat,
-    .spz, .sog, .glb, .safetensors) with any primitive or a neural field. Images are rendered on this machine, for
-    each open page its own. Drag to turn, scroll to zoom. "Show cameras" shows where the images of the capture were
-    taken; a click on a camera flies there. Dynamic scenes are played or stopped at any time. "Camera path" records a
-    path for `luxel render --path`, "Inspect" shows the coordinates and depth of a clicked point.
+    .spz, .sog, .glb, .safetensors) with any primitive or a neural field, or a triangle mesh (.glb, .obj, .ply or
+    .stl). Images are rendered on this machine, for each open page its own. Drag to turn, scroll to zoom. "Show
+    cameras" shows where the images of the capture were taken; a click on a camera flies there. Dynamic scenes are
+    played or stopped at any time. "Camera path" records a path for `luxel render --path`, "Inspect" shows the
+    coordinates and depth of a clicked point.
 
     Examples:
         luxel view runs/first
@@ -42,10 +43,11 @@ class ViewScene(Options):
         luxel view scene.ply --capture photos/
         luxel view upside-down.spz --scene-axes RDF
         luxel view runs/first runs/second
+        luxel view runs/first mesh.glb
     """
 
     scene: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SCENE")]
-    """Folder of a run, or a scene file."""
+    """Folder of a run, a scene file, or a mesh."""
     second: Annotated[Path | None, tyro.conf.Positional, optional("SECOND")] = None
     """Another scene, to be compared with the first. If both are being trained, this one is shown as last saved."""
     capture: Annotated[Path | None, optional("CAPTURE")] = None

@@ -1,16 +1,14 @@
-"""What the viewer draws: primitives, or a neural field.
+"""What the viewer draws: primitives, a neural field or a triangle mesh.
 
-Both have the same attributes, so that the viewer needs no branches: ``noun`` and ``count`` (what it consists of, and
-how many), ``outputs`` (what can be shown, of `luxel.viewer.web.shading.OUTPUTS`), ``moves``, ``antialiases``,
-``resizable``, ``device``, ``centres`` (points that mark its place and size), ``numbers()`` and ``detach()``. Only the
-function that draws differs, see `render_function`.
+All have the attributes of `Interface`, so that the viewer needs no branches. Only the function that draws differs, see
+`render_function`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import torch
@@ -20,10 +18,57 @@ from luxel.render.backends import Backend, rasterizer
 from luxel.render.camera import Camera
 from luxel.render.fields.application import Application
 from luxel.render.lens_views import behind_straight_lens
+from luxel.render.mesh_scene import MeshScene
 from luxel.render.primitives import Parameters
 from luxel.viewer.commands.options import require_drawable
 
-Drawable = Parameters | Application
+
+class Interface(Protocol):
+    """The attributes that primitives, fields and meshes share; a further class that is drawn needs all of them.
+
+    Attributes:
+        noun: what it consists of, plural.
+        outputs: what can be shown, of `luxel.viewer.web.shading.OUTPUTS`.
+        moves: whether an image depends on the time.
+        antialiases: whether Mip-Splatting's opacity compensation applies.
+        resizable: whether it has ``scaled(factor)``, which draws its parts larger or smaller.
+    """
+
+    noun: ClassVar[str]
+    outputs: ClassVar[tuple[str, ...]]
+    moves: ClassVar[bool]
+    antialiases: ClassVar[bool]
+    resizable: ClassVar[bool]
+
+    @property
+    def count(self) -> int:
+        """How many parts it consists of."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Where it is drawn."""
+        ...
+
+    @property
+    def centres(self) -> Tensor:
+        """Points that mark its place and size, [P, 3]."""
+        ...
+
+    def numbers(self) -> dict[str, int]:
+        """``count`` and more, under the keys that a trainer's ``status`` uses."""
+        ...
+
+    def detach(self) -> Self:
+        """Without gradients."""
+        ...
+
+    def to(self, device: torch.device) -> Self:
+        """On another device."""
+        ...
+
+
+Drawable = Parameters | Application | MeshScene  # each with the attributes of Interface
 
 
 @dataclass
@@ -59,17 +104,17 @@ def render_function(scene: Drawable, backend: Backend, *, lenses: bool = False) 
 
     Args:
         scene: on the device that draws it.
-        backend: rasterizer backend of primitives; fields are rendered by luxel.
+        backend: rasterizer backend of primitives; fields and meshes are rendered by luxel.
         lenses: whether primitives were trained behind lenses, see `by_sigma_points`.
 
     Raises:
         LuxelError: the backend cannot be used on this device, or cannot draw this primitive.
     """
     rasterizer(backend, scene.device)
-    if isinstance(scene, Application):
-        return render_field
-    require_drawable(backend, scene)
-    return rasterizer_of_views(backend, lenses=lenses)
+    if isinstance(scene, Parameters):
+        require_drawable(backend, scene)
+        return rasterizer_of_views(backend, lenses=lenses)
+    return type(scene).render if isinstance(scene, MeshScene) else render_field
 
 
 def rasterizer_of_views(backend: Backend, *, lenses: bool) -> Callable[..., Any]:
@@ -106,3 +151,20 @@ def field_orientation(
     """
     front = None if scene.front is None else np.array(scene.front)
     return {"up": np.array(scene.up) if up is None else up, "front": front, "background": background}
+
+
+def mesh_orientation(scene: MeshScene) -> dict[str, Any]:
+    """Front of a mesh, as `luxel.viewer.web.session.Session` has it: the side that it faces, a little from above."""
+    if scene.front is None:
+        return {}
+    up = np.array((0.0, -1.0, 0.0) if scene.up is None else scene.up)
+    level = np.array(scene.front) - float(np.dot(scene.front, up)) * up
+    length = float(np.linalg.norm(level))
+    return {"front": 1.5 * level / length + 0.3 * up} if length > 0.2 else {}
+
+
+def orientation(scene: Drawable) -> dict[str, Any]:
+    """Up, front and background where a scene says them, as `luxel.viewer.web.session.Session` has them."""
+    if isinstance(scene, Application):
+        return field_orientation(scene)
+    return mesh_orientation(scene) if isinstance(scene, MeshScene) else {}

@@ -1,4 +1,4 @@
-"""Opens a run folder or a scene file as the session of a viewer."""
+"""Opens a run folder, a scene file or a mesh file as the session of a viewer."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import torch
 
 from luxel.render.backends import Backend
 from luxel.render.errors import LuxelError
-from luxel.render.fields.application import Application
 from luxel.scenes import Capture
 from luxel.scenes.files.scene_format import SceneFacts
 from luxel.viewer.known_facts import known_facts
 from luxel.viewer.learnt_views import refined_views
+from luxel.viewer.mesh_scene import load_shown
 from luxel.viewer.origin import Origin, load_origin
 from luxel.viewer.progress import opening
-from luxel.viewer.runs import has_capture, is_field_run, is_run, keeps_lenses, load_drawable
-from luxel.viewer.web.drawable import field_orientation, render_function
+from luxel.viewer.runs import has_capture, is_field_run, is_run, keeps_lenses
+from luxel.viewer.web.drawable import orientation, render_function
 from luxel.viewer.web.session import StaticSession
 
 
@@ -36,7 +36,7 @@ def open_session(
     """The session of a scene, and the function that draws it.
 
     Args:
-        path: run folder or scene file, of any primitive or a neural field.
+        path: run folder or scene file, of any primitive or a neural field, or a mesh file.
         device: that draws it.
         backend: rasterizer backend of primitives.
         capture: whose cameras are shown; None: the capture that the run was trained on, if it can be opened.
@@ -46,16 +46,15 @@ def open_session(
     Raises:
         LuxelError: the path is neither or cannot be read, the capture cannot be opened, or the backend does not fit.
     """
-    scene = load_drawable(path, keep_non_finite=keep_non_finite, axes=axes).to(device)
+    scene = load_shown(path, keep_non_finite=keep_non_finite, axes=axes).to(device)
     facts = known_facts(path, scene, axes=axes)
     render = render_function(scene, backend, lenses=keeps_lenses(path))
-    orientation = field_orientation(scene) if isinstance(scene, Application) else {}
     opened = _open_capture(path, capture)
     session = StaticSession(
         scene,
         [*(opened.train if capture else refined_views(path, opened)), *opened.test] if opened else [],
         name=path.resolve().stem if path.is_file() else path.resolve().name,
-        **{**orientation, **_appearance(opened, facts)},
+        **{**orientation(scene), **_appearance(opened, facts)},
         antialiased=bool(facts.antialiased),
         folder=path.resolve() if is_run(path) else None,
         trained_on=len(opened.train) if opened else None,

@@ -90,6 +90,7 @@ OUTPUTS = {
     "normals": Output(_normals, {"normals": True}, about="directions of surfaces"),
     "count": Output(_count, {"count": True}, about="primitives that contribute to a pixel"),
     "overdraw": Output(_count, {"count": True}, footprints, "primitives that reach a pixel, hidden ones too"),
+    "shaded": Output(_colour, {"shaded": True}, about="the surface without its colours, lit from the camera"),
     "shadows": Output(_colour, {"to_sun": TO_SUN}, about="in the light of a sun, with its shadows"),
     "ellipsoids": Output(_colour, _FLAT, solids, "primitives as opaque bodies"),
     "points": Output(_colour, {**_FLAT, "dilation": POINT_DILATION}, points, "centres of the primitives"),

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from luxel.render.mesh.tree import MeshTree
 from luxel.render.native import library_for
+from luxel.render.ops.mesh.tree_shape import tree_shape
 from luxel.render.ops.registry import aligned, define, register_implementation, require
 
 Sign = Literal["none", "pseudonormal", "parity"]
 SIGNS: dict[str, int] = {"none": 0, "pseudonormal": 1, "parity": 2}  # as in cuda/abi/mesh.h
-DEEPEST = 27  # tree
 
 define(
     "mesh_distance(Tensor points, Tensor boxes, Tensor triangles, Tensor pseudonormals, int sign, bool with_nearest)"
@@ -66,13 +66,8 @@ def _run(
         raise ValueError(f"{stage}: points must be [N, 3], got {list(points.shape)}")
     if sign not in SIGNS.values():
         raise ValueError(f"{stage}: sign must be 0 to {len(SIGNS) - 1}, got {sign}")
-    depth = (boxes.shape[0] + 1).bit_length() - 1
-    leaf = triangles.shape[0] >> depth
+    depth, leaf = tree_shape(stage, boxes, triangles)
     slots = leaf << depth
-    if not 1 <= depth <= DEEPEST or leaf < 1:
-        raise ValueError(
-            f"{stage}: tree must be of MeshTree.build, got {boxes.shape[0]} boxes, {triangles.shape[0]} triangles"
-        )
     expected: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
         "points": (points, dtype, (points.shape[0], 3)),
         "boxes": (boxes, dtype, ((1 << depth) - 1, 2, 6)),

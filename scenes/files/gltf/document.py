@@ -73,6 +73,7 @@ class Primitive(msgspec.Struct):
     attributes: dict[str, Natural]
     mode: int = 4
     indices: Natural | None = None
+    material: Natural | None = None
     extensions: dict[str, Any] = {}
 
 
@@ -120,6 +121,13 @@ class Asset(msgspec.Struct):
     extras: Any = None
 
 
+class Image(msgspec.Struct, rename="camel"):
+    """The file of an image: a range of bytes, or a URI."""
+
+    buffer_view: Natural | None = None
+    uri: str | None = None
+
+
 class Document(msgspec.Struct, rename="camel"):
     """The parts of a glTF document that scenes of Gaussians and meshes need."""
 
@@ -131,6 +139,10 @@ class Document(msgspec.Struct, rename="camel"):
     nodes: list[Node] = []
     scenes: list[Scene] = []
     scene: Natural = 0
+    images: list[Image] = []
+    materials: list[Any] = []
+    textures: list[Any] = []
+    samplers: list[Any] = []
     extensions_required: list[str] = []
 
 
@@ -253,6 +265,27 @@ def _stored(path: Path, document: Document, binary: memoryview, number: int, kin
         return np.zeros((0, width), kind)
     start = view.byte_offset + accessor.byte_offset
     return np.ndarray((accessor.count, width), kind, binary, start, (stride, item))
+
+
+def image_file(path: Path, document: Document, binary: memoryview, number: int) -> bytes | None:
+    """The bytes of the file of an image; None: they are outside of the binary chunk.
+
+    Raises:
+        CaptureError: the file is cut short.
+    """
+    image = document.images[number]
+    if image.buffer_view is None:
+        return None
+    view = document.buffer_views[image.buffer_view]
+    if view.buffer or not document.buffers or document.buffers[0].uri is not None:
+        return None
+    if view.byte_offset + view.byte_length > len(binary):
+        raise CaptureError(
+            f"{path}: image {number} has {view.byte_length} bytes from byte {view.byte_offset} on, and there "
+            f"are {len(binary)}.",
+            COPY_AGAIN,
+        )
+    return bytes(binary[view.byte_offset : view.byte_offset + view.byte_length])
 
 
 def placed_meshes(path: Path, document: Document) -> Iterator[tuple[Mesh, np.ndarray]]:

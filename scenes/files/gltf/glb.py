@@ -32,11 +32,11 @@ from luxel.scenes.files.gltf.document import (
     unsupported,
     values,
 )
-from luxel.scenes.files.gltf.writing import LARGEST, OWN_EXTRAS, about_asset, as_text, glb_chunks, glb_size
+from luxel.scenes.files.gltf.facts import facts_of
+from luxel.scenes.files.gltf.writing import LARGEST, about_asset, as_text, glb_chunks, glb_size
 from luxel.scenes.files.ply import write_atomically
 from luxel.scenes.files.primitive_ply import as_arrays
 from luxel.scenes.files.reading import reading
-from luxel.scenes.files.scene_facts import facts_from
 from luxel.scenes.files.scene_format import FACTS, SceneFacts, SceneFormat
 
 log = logging.getLogger(__name__)
@@ -324,9 +324,7 @@ def read_glb_facts(path: str | Path) -> SceneFacts:
     """
     path = Path(path)
     with reading(path, "a .glb scene", COPY_AGAIN):
-        extras = read_document(path).asset.extras
-    own = extras.get(OWN_EXTRAS) if isinstance(extras, dict) else None
-    return facts_from(own) if isinstance(own, dict) else SceneFacts(up=(0.0, 1.0, 0.0), metres=1.0)
+        return facts_of(read_document(path))
 
 
 GLB = SceneFormat(

@@ -28,6 +28,8 @@ from luxel.scenes.files.gltf.document import (
     placed_meshes,
     values,
 )
+from luxel.scenes.files.gltf.facts import facts_of
+from luxel.scenes.files.gltf.mesh_texture import shared_texture, surface_of
 from luxel.scenes.files.gltf.writing import (
     ARRAY,
     ELEMENTS,
@@ -38,10 +40,11 @@ from luxel.scenes.files.gltf.writing import (
     glb_size,
 )
 from luxel.scenes.files.mesh import GREY, Mesh, MeshFormat, Polygons, png_of
+from luxel.scenes.files.scene_facts import facts_between
 
 AXES = "LUF"
 SIGNS = np.array(signs_between(OWN, AXES))  # a half turn, which is its own inverse
-TRIANGLES, STRIP, FAN = 4, 5, 6  # modes of mesh primitives
+TRIANGLES, STRIP, FAN = MODES = 4, 5, 6  # modes of mesh primitives
 GROWTH = 16  # bytes of vertices and triangles per byte of a file, at most: nodes may repeat a mesh
 MOST_PLACES = 4096  # of mesh primitives in a scene
 
@@ -56,8 +59,11 @@ def from_linear(linear: np.ndarray) -> np.ndarray:
     return np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
 
 
-def glb_polygons(path: Path, data: bytes) -> Polygons:
-    """Vertices, colours and triangles of all nodes of a file's scene; textures are not read.
+def glb_polygons(path: Path, data: bytes, textures: bool = False) -> Polygons:
+    """Vertices, colours and triangles of all nodes of a file's scene, and what the file says of it.
+
+    Args:
+        textures: read the texture too, see `luxel.scenes.files.gltf.mesh_texture.shared_texture`.
 
     Raises:
         CaptureError: the file is damaged, or stores its triangles in a form that luxel does not read.
@@ -67,7 +73,7 @@ def glb_polygons(path: Path, data: bytes) -> Polygons:
         (primitive, matrix)
         for mesh, matrix in placed_meshes(path, document)
         for primitive in mesh.primitives
-        if primitive.mode in (TRIANGLES, STRIP, FAN)
+        if primitive.mode in MODES
     ]
     if not placed:
         raise CaptureError(
@@ -82,12 +88,18 @@ def glb_polygons(path: Path, data: bytes) -> Polygons:
             "Export each mesh once.",
         )
     parts = [_polygons(path, document, binary, primitive, matrix) for primitive, matrix in placed]
-    starts = np.cumsum([0, *(len(xyz) for xyz, _, _ in parts)])
-    faces = np.concatenate([part[2] + start for part, start in zip(parts, starts, strict=False)])
+    starts = np.cumsum([0, *(len(part.xyz) for part in parts)])
+    faces = np.concatenate([part.faces + start for part, start in zip(parts, starts, strict=False)])
     rgb = None
-    if any(part[1] is not None for part in parts):
-        rgb = np.concatenate([np.full(x.shape, GREY, np.uint8) if c is None else c for x, c, _ in parts])
-    return np.concatenate([part[0] for part in parts]), rgb, faces
+    if any(part.rgb is not None for part in parts):
+        grey = [np.full(part.xyz.shape, GREY, np.uint8) if part.rgb is None else part.rgb for part in parts]
+        rgb = np.concatenate(grey)
+    texture = None
+    if textures:
+        counts = [(primitive, len(part.xyz)) for (primitive, _), part in zip(placed, parts, strict=True)]
+        texture = shared_texture(path, document, binary, counts)
+    xyz = np.concatenate([part.xyz for part in parts])
+    return Polygons(xyz, rgb, faces, texture, facts_between(facts_of(document), AXES, OWN))
 
 
 def _vertices_and_faces(path: Path, primitive: Primitive) -> list[int]:
@@ -117,11 +129,13 @@ def _polygons(
                 f"{path}: a mesh has {len(xyz)} positions and {len(linear)} colours.", COPY_AGAIN
             )
         rgb = np.rint(255 * from_linear(linear)).astype(np.uint8)
+    elif (linear := surface_of(path, document, primitive).rgb) is not None:
+        rgb = np.tile(np.rint(255 * from_linear(np.array(linear))).astype(np.uint8), (len(xyz), 1))
     faces = _triangles(path, order, primitive.mode)
     with np.errstate(over="ignore", invalid="ignore"):
         moved = (xyz @ matrix[:3, :3].T + matrix[:3, 3]) * SIGNS
         mirrors = np.linalg.det(matrix[:3, :3]) < 0
-    return moved, rgb, faces[:, ::-1] if mirrors else faces
+    return Polygons(moved, rgb, faces[:, ::-1] if mirrors else faces)
 
 
 def _column(
@@ -257,4 +271,4 @@ def _document(mesh: Mesh, columns: dict[str, np.ndarray], corners: np.ndarray, p
     return document
 
 
-MESH_GLB = MeshFormat(".glb", glb_polygons, mesh_glb_chunks, textured=True)
+MESH_GLB = MeshFormat(".glb", glb_polygons, mesh_glb_chunks, textured=True, axes=AXES)

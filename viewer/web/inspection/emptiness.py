@@ -47,16 +47,16 @@ def why_empty(scene: Any, camera: Camera, time: float = 0.0) -> str:
     places, opacities = places[kept], opacities[kept]
     if len(places) == 0:
         return f"No {noun} are visible at time {time:.4g}: choose another time.{also}"
-    return _outside(places, opacities, camera, noun) + also
+    return _outside(places, opacities, camera, noun, count / len(scene.centres)) + also
 
 
-def _outside(places: Tensor, opacities: Tensor, camera: Camera, noun: str) -> str:
-    """Why none of the primitives at these places, [N, 3], is in the image."""
+def _outside(places: Tensor, opacities: Tensor, camera: Camera, noun: str, each: float = 1.0) -> str:
+    """Why none of the primitives at these places, [N, 3], is in the image; ``each``: primitives per place."""
     matrix = camera.world_to_cam.to(places)
     x, y, z = (places @ matrix[:3, :3].T + matrix[:3, 3]).unbind(-1)
     ahead = z > 0
     if not bool(ahead.any()):
-        return f"All {len(places):,} {noun} are behind the camera: turn round, or press Reset view."
+        return f"All {round(each * len(places)):,} {noun} are behind the camera: turn round, or press Reset view."
     within = ahead & (z >= camera.near) & (z <= camera.far)
     if not bool(within.any()):
         low, high = float(z[ahead].min()), float(z[ahead].max())
@@ -70,8 +70,8 @@ def _outside(places: Tensor, opacities: Tensor, camera: Camera, noun: str) -> st
     if not bool(seen.any()):
         return f"No {noun} lie within the image: turn the camera, or press Reset view."
     if not bool((opacities[seen] >= MIN_OPACITY).any()):
-        return f"All {int(seen.sum()):,} {noun} within the image have an opacity below 1/255."
-    return f"The {int(seen.sum()):,} {noun} within the image are too faint or too small to be seen."
+        return f"All {round(each * int(seen.sum())):,} {noun} within the image have an opacity below 1/255."
+    return f"The {round(each * int(seen.sum())):,} {noun} within the image are too faint or too small to be seen."
 
 
 def _finite(scene: Any) -> Tensor:

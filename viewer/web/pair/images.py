@@ -78,6 +78,7 @@ DIFFERENCES: dict[str, Callable[[Any, Any, float], tuple[Tensor, Legend]]] = {
     "normals": _normals,
     "count": _count,
     "overdraw": _count,
+    "shaded": _colour,
     "ellipsoids": _colour,
     "points": _colour,
     "seen by": _seen,

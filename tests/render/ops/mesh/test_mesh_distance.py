@@ -61,7 +61,7 @@ def test_boxes_may_lie_anywhere(device):
     assert all(t.storage_offset() == 0 and t.data_ptr() % 16 == 0 for t in held)
     points = scattered(mesh, 100).float().to(device)
     room = torch.cat([tree.boxes.new_zeros(6), tree.boxes.flatten()])
-    odd = MeshTree(room[6:].view(tree.boxes.shape), tree.triangles, tree.pseudonormals)
+    odd = MeshTree(room[6:].view(tree.boxes.shape), tree.triangles, tree.pseudonormals, tree.numbers)
     assert odd.boxes.data_ptr() % 16 and odd.boxes.is_contiguous()
     assert torch.equal(mesh_distance(points, odd, "none"), mesh_distance(points, tree, "none"))
 
@@ -173,7 +173,7 @@ def test_what_is_refused(device):
     with pytest.raises(ValueError, match=r"sign must be one of .* got 'winding'"):
         mesh_distance(points, tree, "winding")  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match=r"tree must be of MeshTree.build"):
-        mesh_distance(points, MeshTree(tree.boxes, tree.triangles[:2], tree.pseudonormals))
+        mesh_distance(points, MeshTree(tree.boxes, tree.triangles[:2], tree.pseudonormals, tree.numbers))
     with pytest.raises(ValueError, match="mesh must have triangles"):
         MeshTree.build(TriangleMesh(torch.zeros(3, 3), torch.zeros(0, 3, dtype=torch.int32)))
     with pytest.raises(ValueError, match="mesh must have an area above 0"):
