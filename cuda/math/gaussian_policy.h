@@ -182,6 +182,20 @@ template <typename T> struct SplatEllipse {
     return true;
   }
 
+#if !defined(__CUDACC__)
+  // Leftmost and rightmost point, from x0 on, at y0, y0 + 1, .. (px); left > right where there is none. CPU only.
+  template <int N> void row_spans(T x0, T y0, T* left, T* right) const {
+    const T from_x = x - x0, from_y = y0 - y;
+#pragma omp simd
+    for (int i = 0; i < N; ++i) {
+      const T dy = from_y + T(i), square = reach_a - det * dy * dy;
+      const T half = root(square > T(0) ? square : T(0)) * inverse_a, middle = from_x - b * dy * inverse_a;
+      left[i] = square >= T(0) ? middle - half : T(1e9);
+      right[i] = square >= T(0) ? middle + half : T(-1e9);
+    }
+  }
+#endif
+
  private:
   // The enlargement above covers the error of these approximations, one instruction each on the GPU.
   static LUXEL_HD double between(double v, double lo, double hi) { return clamp(v, lo, hi); }

@@ -4,53 +4,11 @@
 
 #include "abi/raster.h"
 #include "math/policy_check.h"
-#include "kernels/raster/stage.h"
+#include "kernels/raster/blend/tile_reach.h"
 
 #include <cstring>
 
 namespace luxel {
-
-constexpr int kSide = LUXEL_TILE, kPixels = kSide * kSide;
-
-template <typename T> struct Tile {
-  int camera, x0, y0, columns, rows;
-  int32_t begin, end;
-
-  Tile(const luxel_blend_args& args, int64_t index) {
-    const int tiles_x = tiles_along(args.width), tiles_y = tiles_along(args.height);
-    const int64_t per_image = static_cast<int64_t>(tiles_x) * tiles_y;
-    camera = static_cast<int>(index / per_image);
-    const int local = static_cast<int>(index % per_image);
-    x0 = local % tiles_x * kSide;
-    y0 = local / tiles_x * kSide;
-    columns = smaller(kSide, args.width - x0);
-    rows = smaller(kSide, args.height - y0);
-    begin = args.ranges[2 * index];
-    end = args.ranges[2 * index + 1];
-  }
-  int64_t pixel(const luxel_blend_args& args, int row) const {
-    return (static_cast<int64_t>(camera) * args.height + y0 + row) * args.width + x0;
-  }
-};
-
-inline int64_t tile_count(const luxel_blend_args& args) {
-  return static_cast<int64_t>(tiles_along(args.width)) * tiles_along(args.height) * args.cameras;
-}
-
-// The box of pixels of the tile that the splat can reach: rows [row, last_row], columns [column, last_column], where
-// column is rounded down to whole vectors. Empty where last_row < row.
-template <typename Policy, typename T> struct Reach {
-  int row, last_row, column, last_column;
-
-  Reach(const T* splat, const Tile<T>& tile) {
-    const typename Policy::Bounds e = Policy::Bounds::of(splat);
-    const T x = T(0.5) + T(tile.x0), y = T(0.5) + T(tile.y0);
-    row = static_cast<int>(clamp(ceil_of(e.top() - y), T(0), T(kSide)));
-    last_row = static_cast<int>(clamp(floor_of(e.bottom() - y), T(-1), T(tile.rows - 1)));
-    column = static_cast<int>(clamp(ceil_of(e.left() - x), T(0), T(kSide))) / kLanes<T> * kLanes<T>;
-    last_column = static_cast<int>(clamp(floor_of(e.right() - x), T(-1), T(tile.columns - 1)));
-  }
-};
 
 // Factors of a splat's values at pixels where its depth is `factor` times that of its row: see depth_moments of luxel_blend_args.
 template <typename Policy, typename V, int D> struct ValueFactors {
@@ -85,21 +43,20 @@ template <typename Policy, typename T, int D, bool kMedian> void forward_tile(co
   const T* values = in<T>(args.values);
   const T max_alpha = T(args.max_alpha);
   // last: index within the list, exact in T
-  alignas(64) T transmittance[kPixels], alive[kPixels], sums[D][kPixels], last[kPixels], seen[kPixels];
+  // transmittance: negative once a pixel has ended, and outside of the image
+  alignas(64) T transmittance[kPixels], sums[D][kPixels], last[kPixels], seen[kPixels];
   alignas(64) T median[kMedian ? kPixels : 1];
-  for (int p = 0; p < kPixels; ++p) {
-    transmittance[p] = T(1);
-    alive[p] = p % kSide < tile.columns && p / kSide < tile.rows ? T(1) : T(0);
-  }
+  const bool counted = args.contributors != nullptr;
+  for (int p = 0; p < kPixels; ++p) transmittance[p] = p % kSide < tile.columns && p / kSide < tile.rows ? T(1) : T(-1);
   std::memset(sums, 0, sizeof sums);
   std::memset(last, 0, sizeof last);
   std::memset(seen, 0, sizeof seen);
   std::memset(median, 0, sizeof median);
   for (int32_t i = tile.begin; i < tile.end; ++i) {
     if ((i - tile.begin) % 16 == 15) {
-      T living = T(0);
-      for (int p = 0; p < kPixels; ++p) living = larger(living, alive[p]);
-      if (living == T(0)) break;
+      T most = T(-1);
+      for (int p = 0; p < kPixels; ++p) most = larger(most, transmittance[p]);
+      if (most <= T(0)) break;
     }
     const int64_t id = args.instances[i];
     const Policy g = Policy::load(splats + Policy::kRow * id);
@@ -109,23 +66,23 @@ template <typename Policy, typename T, int D, bool kMedian> void forward_tile(co
     const Reach<Policy, T> reach(splats + Policy::kRow * id, tile);
     for (int row = reach.row; row <= reach.last_row; ++row) {
       const T dy = T(tile.y0 + row) + T(0.5) - g.y;
-      for (int column = reach.column; column <= reach.last_column; column += W) {
+      for (int column = reach.first[row]; column < reach.end[row]; column += W) {
         const int p = row * kSide + column;
+        const V before = load_vector(transmittance + p), zero = {};
+        const Mask<T> living = before > zero;
+        if (!any_lane<T>(living)) continue;
         const auto at = g.at(first_dx + T(column), dy);
         V alpha = g.opacity * at.falloff;
         alpha = alpha > max_alpha ? broadcast(max_alpha) : alpha;
-        const V living = load_vector(alive + p), before = load_vector(transmittance + p);
-        const Mask<T> hit = at.valid & (alpha >= T(kMinAlpha)) & (living > T(0));
-        if (!any_lane<T>(hit)) continue;
+        const Mask<T> hit = at.valid & (alpha >= T(kMinAlpha)) & living;
         const V after = before * (T(1) - alpha);
-        const Mask<T> stop = hit & (after <= T(kMinTransmittance)), counts = hit & ~stop;
-        const V zero = {}, weight = counts ? alpha * before : zero;
-        store_vector(alive + p, stop ? zero : living);
+        const Mask<T> counts = hit & (after > T(kMinTransmittance));
+        const V weight = counts ? alpha * before : zero;
         const ValueFactors<Policy, V, D> factors(args, at);
         for (int d = 0; d < D; ++d) store_vector(sums[d] + p, load_vector(sums[d] + p) + weight * factors.of(d, broadcast(value[d])));
-        store_vector(transmittance + p, counts ? after : before);
+        store_vector(transmittance + p, counts ? after : (hit ? -before : before));
         store_vector(last + p, counts ? broadcast(number) : load_vector(last + p));
-        store_vector(seen + p, load_vector(seen + p) + (counts ? broadcast(T(1)) : zero));
+        if (counted) store_vector(seen + p, load_vector(seen + p) + (counts ? broadcast(T(1)) : zero));
         if (kMedian) {
           const Mask<T> half = counts & (before > T(0.5)) & (after <= T(0.5));
           V depth = broadcast(g.depth);
@@ -140,9 +97,10 @@ template <typename Policy, typename T, int D, bool kMedian> void forward_tile(co
     const int64_t pixel = tile.pixel(args, row);
     for (int column = 0; column < tile.columns; ++column) {
       const int p = row * kSide + column;
+      const T through = transmittance[p] < T(0) ? -transmittance[p] : transmittance[p];
       T* image = out<T>(args.image) + (pixel + column) * D;
-      for (int d = 0; d < D; ++d) image[d] = sums[d][p] + (background ? transmittance[p] * background[d] : T(0));
-      out<T>(args.transmittance)[pixel + column] = transmittance[p];
+      for (int d = 0; d < D; ++d) image[d] = sums[d][p] + (background ? through * background[d] : T(0));
+      out<T>(args.transmittance)[pixel + column] = through;
       if (args.last) args.last[pixel + column] = last[p] > T(0) ? tile.begin + static_cast<int32_t>(last[p]) : 0;
       if (args.contributors) args.contributors[pixel + column] = static_cast<int32_t>(seen[p]);
       if (kMedian) out<T>(args.median_depth)[pixel + column] = median[p];
@@ -201,13 +159,14 @@ void backward_tile(const luxel_blend_args& args, int64_t index, T* rows, T* g_ba
     const Reach<Policy, T> reach(splats + Policy::kRow * id, tile);
     for (int row = reach.row; row <= reach.last_row; ++row) {
       const T dy = T(tile.y0 + row) + T(0.5) - g.y;
-      for (int column = reach.column; column <= reach.last_column; column += W) {
+      for (int column = reach.first[row]; column < reach.end[row]; column += W) {
         const int p = row * kSide + column;
+        const Mask<T> reached = load_vector(last + p) > number;
+        if (!any_lane<T>(reached)) continue;
         const auto at = g.at(first_dx + T(column), dy);
         const V raw = g.opacity * at.falloff;
         V alpha = raw > max_alpha ? broadcast(max_alpha) : raw;
-        const Mask<T> counts = at.valid & (alpha >= T(kMinAlpha)) & (load_vector(last + p) > number);
-        if (!any_lane<T>(counts)) continue;
+        const Mask<T> counts = at.valid & (alpha >= T(kMinAlpha)) & reached;
         alpha = counts ? alpha : zero;
         const V inverse = T(1) / (T(1) - alpha);
         const V before = load_vector(transmittance + p) * inverse, further = load_vector(behind + p);
