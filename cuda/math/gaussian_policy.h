@@ -32,42 +32,40 @@ template <typename T> struct alignas(4 * sizeof(T)) GaussianPolicy {
     decltype(V() >= V()) valid;
   };
   template <typename V> LUXEL_HD At<V> at(V dx, T dy) const {
-    const V zero = dx - dx;
-    const V power = fused(fused(zero + a, dx, zero + b * dy), dx, zero + c * dy * dy);
-    return {dx, dy, exp2_of(-power), power >= zero};
+    const V power = (a * dx + b * dy) * dx + c * dy * dy;
+    return {dx, dy, exp2_of(-power), power >= T(0)};
   }
 
-  // Gradient by the row, accumulated over pixels; g_alpha is the gradient by the uncapped alpha = opacity * falloff. Separate
-  // members rather than an array, so that the CPU's inner loop keeps them in registers.
+  // Gradient by the row, accumulated over pixels; g_alpha is the gradient by the uncapped alpha = opacity * falloff. Kept are
+  // moments of g = falloff * g_alpha, in separate members rather than an array, so that the CPU's inner loop keeps them in registers.
   template <typename V, bool kAbsolute> struct Gradient {
-    V x, y, opacity, a, b, c, absolute_x, absolute_y;
+    V zeroth, by_x, by_y, by_xx, by_xy, by_yy, absolute_x, absolute_y;
 
-    LUXEL_HD void add(const GaussianPolicy& g, const At<V>& at, V g_alpha) {
-      const T ln2 = T(0.6931471805599453), dy = at.dy;
-      const V g_opacity = at.falloff * g_alpha;
-      const V g_power = -g.opacity * g_opacity;  // by the natural exponent, -power
-      const V g_dx = g_power * at.dx;            // dx = pixel - x
-      const V g_x = -ln2 * (2 * g.a * g_dx + g.b * dy * g_power), g_y = -ln2 * (2 * g.c * dy * g_power + g.b * g_dx);
-      x += g_x;
-      y += g_y;
-      opacity += g_opacity;
-      a += T(0.5) * g_dx * at.dx;
-      b += dy * g_dx;
-      c += T(0.5) * dy * dy * g_power;
+    LUXEL_HD void add(const GaussianPolicy& policy, const At<V>& at, V g_alpha) {
+      const V g = at.falloff * g_alpha, g_x = g * at.dx, g_y = g * at.dy;
+      zeroth += g;
+      by_x += g_x;
+      by_y += g_y;
+      by_xx += g_x * at.dx;
+      by_xy += g_x * at.dy;
+      by_yy += g_y * at.dy;
       if (kAbsolute) {
-        absolute_x += g_x < T(0) ? -g_x : g_x;
-        absolute_y += g_y < T(0) ? -g_y : g_y;
+        const V x = T(2) * policy.a * g_x + policy.b * g_y, y = T(2) * policy.c * g_y + policy.b * g_x;
+        absolute_x += x < T(0) ? -x : x;
+        absolute_y += y < T(0) ? -y : y;
       }
     }
-    template <typename Sum> LUXEL_HD void store(const GaussianPolicy&, Sum sum, T* row) const {
-      row[0] = sum(x);
-      row[1] = sum(y);
-      row[2] = sum(opacity);
-      row[3] = kAbsolute ? sum(absolute_x) : T(0);
-      row[4] = sum(a);
-      row[5] = sum(b);
-      row[6] = sum(c);
-      row[7] = kAbsolute ? sum(absolute_y) : T(0);
+    template <typename Sum> LUXEL_HD void store(const GaussianPolicy& policy, Sum sum, T* row) const {
+      const T scale = T(0.6931471805599453) * policy.opacity;  // ln 2: the conic of the policy is of powers of 2
+      const T x = sum(by_x), y = sum(by_y);
+      row[0] = scale * (T(2) * policy.a * x + policy.b * y);
+      row[1] = scale * (T(2) * policy.c * y + policy.b * x);
+      row[2] = sum(zeroth);
+      row[3] = kAbsolute ? scale * sum(absolute_x) : T(0);
+      row[4] = T(-0.5) * policy.opacity * sum(by_xx);
+      row[5] = -policy.opacity * sum(by_xy);
+      row[6] = T(-0.5) * policy.opacity * sum(by_yy);
+      row[7] = kAbsolute ? scale * sum(absolute_y) : T(0);
     }
   };
 

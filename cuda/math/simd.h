@@ -4,6 +4,9 @@
 #include "math/hd.h"
 
 #include <cstring>
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
 
 namespace luxel {
 
@@ -47,11 +50,28 @@ template <typename T> LUXEL_HD T sum_lanes(Vector<T> v) {
   return lanes[0];
 }
 template <typename T> LUXEL_HD bool any_lane(Mask<T> mask) {
+#if defined(__AVX__)
+  __m256i bits;
+  std::memcpy(&bits, &mask, sizeof mask);
+  return !_mm256_testz_si256(bits, bits);
+#else
   int64_t words[kVectorBytes / 8], seen = 0;
   std::memcpy(words, &mask, sizeof mask);
   for (const int64_t word : words) seen |= word;
   return seen != 0;
+#endif
 }
+
+// Per lane, b where either is NaN: one instruction on x86.
+template <typename V> LUXEL_HD V larger_lanes(V a, V b) { return a > b ? a : b; }
+template <typename V> LUXEL_HD V smaller_lanes(V a, V b) { return a < b ? a : b; }
+#if defined(__AVX__)
+LUXEL_HD Vector<float> larger_lanes(Vector<float> a, Vector<float> b) { return _mm256_max_ps(a, b); }
+LUXEL_HD Vector<float> smaller_lanes(Vector<float> a, Vector<float> b) { return _mm256_min_ps(a, b); }
+#elif defined(__SSE2__)
+LUXEL_HD Vector<float> larger_lanes(Vector<float> a, Vector<float> b) { return _mm_max_ps(a, b); }
+LUXEL_HD Vector<float> smaller_lanes(Vector<float> a, Vector<float> b) { return _mm_min_ps(a, b); }
+#endif
 
 // The pixel-wise functions that policies use (hd.h), for vectors: a b + c; 2^x with a relative error of 2e-7 over
 // [-125, 126], beyond which x is clamped; and log2 x with an error of 1e-7, for normal x > 0.
@@ -62,19 +82,17 @@ LUXEL_HD Vector<double> exp2_of(Vector<double> x) {
   return x;
 }
 LUXEL_HD Vector<float> exp2_of(Vector<float> x) {
-  x = x < -125.0f ? broadcast(-125.0f) : x;
-  x = x > 126.0f ? broadcast(126.0f) : x;
-  const Vector<float> shifted = x + 12582912.0f;  // 1.5 * 2^23: the low bits hold round(x)
-  const Vector<float> r = (x - (shifted - 12582912.0f)) * 0.693147180559945f;
-  Vector<float> p = r * 1.9875691500e-4f + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * r * r + r + 1.0f;
+  x = smaller_lanes(larger_lanes(x, broadcast(-125.0f)), broadcast(126.0f));  // NaN becomes -125
+  const Vector<float> shifted = x + 12583039.0f;  // 1.5 * 2^23 + 127: the low bits hold round(x) + 127
+  const Vector<float> r = x - (shifted - 12583039.0f);
+  Vector<float> p = r * 1.3264726967e-3f + 9.6715126104e-3f;  // minimax over [-1/2, 1/2]
+  p = p * r + 5.5507337430e-2f;
+  p = p * r + 0.24022242086f;
+  p = p * r + 0.69314697760f;
+  p = p * r + 1.0f;
   Mask<float> bits;
   std::memcpy(&bits, &shifted, sizeof bits);
-  bits = (bits - 0x4B400000 + 127) << 23;
+  bits <<= 23;
   Vector<float> scale;
   std::memcpy(&scale, &bits, sizeof scale);
   return p * scale;

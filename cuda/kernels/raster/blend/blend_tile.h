@@ -37,9 +37,7 @@ template <typename Policy, typename V, int D> struct ValueFactors {
 
 template <typename Policy, typename T, int D, bool kMedian> void forward_tile(const luxel_blend_args& args, int64_t index) {
   using V = Vector<T>;
-  constexpr int W = kLanes<T>;
   const Tile<T> tile(args, index);
-  const T* splats = in<T>(args.splats);
   const T* values = in<T>(args.values);
   const T max_alpha = T(args.max_alpha);
   // last: index within the list, exact in T
@@ -47,47 +45,49 @@ template <typename Policy, typename T, int D, bool kMedian> void forward_tile(co
   alignas(64) T transmittance[kPixels], sums[D][kPixels], last[kPixels], seen[kPixels];
   alignas(64) T median[kMedian ? kPixels : 1];
   const bool counted = args.contributors != nullptr;
-  for (int p = 0; p < kPixels; ++p) transmittance[p] = p % kSide < tile.columns && p / kSide < tile.rows ? T(1) : T(-1);
+  for (int p = 0; p < kPixels; ++p)
+    transmittance[p] = p % kSide < tile.columns && p / kSide < tile.rows ? T(1) : T(-1);
   std::memset(sums, 0, sizeof sums);
   std::memset(last, 0, sizeof last);
   std::memset(seen, 0, sizeof seen);
   std::memset(median, 0, sizeof median);
-  for (int32_t i = tile.begin; i < tile.end; ++i) {
-    if ((i - tile.begin) % 16 == 15) {
-      T most = T(-1);
-      for (int p = 0; p < kPixels; ++p) most = larger(most, transmittance[p]);
-      if (most <= T(0)) break;
-    }
-    const int64_t id = args.instances[i];
-    const Policy g = Policy::load(splats + Policy::kRow * id);
-    const T number = T(i - tile.begin + 1);
-    const T* value = values + D * id;
-    const V first_dx = T(tile.x0) + T(0.5) - g.x + lane_numbers<T>();
-    const Reach<Policy, T> reach(splats + Policy::kRow * id, tile);
-    for (int row = reach.row; row <= reach.last_row; ++row) {
-      const T dy = T(tile.y0 + row) + T(0.5) - g.y;
-      for (int column = reach.first[row]; column < reach.end[row]; column += W) {
-        const int p = row * kSide + column;
-        const V before = load_vector(transmittance + p), zero = {};
-        const Mask<T> living = before > zero;
-        if (!any_lane<T>(living)) continue;
-        const auto at = g.at(first_dx + T(column), dy);
-        V alpha = g.opacity * at.falloff;
-        alpha = alpha > max_alpha ? broadcast(max_alpha) : alpha;
-        const Mask<T> hit = at.valid & (alpha >= T(kMinAlpha)) & living;
-        const V after = before * (T(1) - alpha);
-        const Mask<T> counts = hit & (after > T(kMinTransmittance));
-        const V weight = counts ? alpha * before : zero;
-        const ValueFactors<Policy, V, D> factors(args, at);
-        for (int d = 0; d < D; ++d) store_vector(sums[d] + p, load_vector(sums[d] + p) + weight * factors.of(d, broadcast(value[d])));
-        store_vector(transmittance + p, counts ? after : (hit ? -before : before));
-        store_vector(last + p, counts ? broadcast(number) : load_vector(last + p));
-        if (counted) store_vector(seen + p, load_vector(seen + p) + (counts ? broadcast(T(1)) : zero));
-        if (kMedian) {
-          const Mask<T> half = counts & (before > T(0.5)) & (after <= T(0.5));
-          V depth = broadcast(g.depth);
-          if constexpr (Policy::kPixelDepth) depth *= at.depth_factor;
-          store_vector(median + p, half ? depth : load_vector(median + p));
+  Batch<Policy, T> batch;
+  for (int32_t from = tile.begin; from < tile.end; from += kBatch) {
+    T most = T(-1);
+    for (int p = 0; p < kPixels; ++p) most = larger(most, transmittance[p]);
+    if (most <= T(0)) break;
+    const int count = smaller(kBatch, tile.end - from);
+    batch.load(args, tile, from, count);
+    for (int k = 0; k < count; ++k) {
+      const Policy g = batch.splat[k];
+      const T number = T(from + k - tile.begin + 1);
+      const T* value = values + D * batch.id[k];
+      const V first_dx = T(tile.x0) + T(0.5) - g.x + lane_numbers<T>();
+      const Reach<Policy, T>& reach = batch.reach[k];
+      for (int row = reach.row; row <= reach.last_row; ++row) {
+        const T dy = T(tile.y0 + row) + T(0.5) - g.y;
+        for (int column = reach.first[row]; column < reach.end[row]; column += kLanes<T>) {
+          const int p = row * kSide + column;
+          const V before = load_vector(transmittance + p), zero = {};
+          if (!any_lane<T>(before > zero)) continue;
+          const auto at = g.at(first_dx + T(column), dy);
+          const V alpha = smaller_lanes(g.opacity * at.falloff, broadcast(max_alpha));
+          const V taken = alpha * before, after = before - taken;
+          const Mask<T> hit = at.valid & (alpha >= T(kMinAlpha));
+          const Mask<T> counts = hit & (after > T(kMinTransmittance));  // not after the pixel has ended: negative
+          const V weight = counts ? taken : zero;
+          const ValueFactors<Policy, V, D> factors(args, at);
+          for (int d = 0; d < D; ++d)
+            store_vector(sums[d] + p, load_vector(sums[d] + p) + weight * factors.of(d, broadcast(value[d])));
+          store_vector(transmittance + p, counts ? after : (hit & (before > zero) ? -before : before));
+          store_vector(last + p, counts ? broadcast(number) : load_vector(last + p));
+          if (counted) store_vector(seen + p, load_vector(seen + p) + (counts ? broadcast(T(1)) : zero));
+          if (kMedian) {
+            const Mask<T> half = counts & (before > T(0.5)) & (after <= T(0.5));
+            V depth = broadcast(g.depth);
+            if constexpr (Policy::kPixelDepth) depth *= at.depth_factor;
+            store_vector(median + p, half ? depth : load_vector(median + p));
+          }
         }
       }
     }
@@ -112,19 +112,17 @@ template <typename Policy, typename T, int D, bool kMedian> void forward_tile(co
 template <typename Policy, typename T, int D, bool kAbsolute>
 void backward_tile(const luxel_blend_args& args, int64_t index, T* rows, T* g_background) {
   using V = Vector<T>;
-  constexpr int W = kLanes<T>;
   const Tile<T> tile(args, index);
-  const T* splats = in<T>(args.splats);
   const T* values = in<T>(args.values);
   const T* background = args.background ? in<T>(args.background) + D * tile.camera : nullptr;
   const T max_alpha = T(args.max_alpha);
   // behind: sum_c g_c S_c, with S the colour accumulated behind the current splat
   alignas(64) T transmittance[kPixels], behind[kPixels], last[kPixels], g_image[D][kPixels];
   std::memset(g_image, 0, sizeof g_image);
+  std::memset(last, 0, sizeof last);
   for (int p = 0; p < kPixels; ++p) {
     transmittance[p] = T(1);
     behind[p] = T(0);
-    last[p] = T(0);
   }
   int32_t end = tile.begin;
   for (int row = 0; row < tile.rows; ++row) {
@@ -148,47 +146,51 @@ void backward_tile(const luxel_blend_args& args, int64_t index, T* rows, T* g_ba
   }
   constexpr int kWidth = Policy::kRow + D;
   std::memset(rows + static_cast<int64_t>(kWidth) * end, 0, sizeof(T) * kWidth * (tile.end - end));
-  for (int32_t i = end - 1; i >= tile.begin; --i) {
-    const int64_t id = args.instances[i];
-    const Policy g = Policy::load(splats + Policy::kRow * id);
-    const T number = T(i - tile.begin);
-    const T* value = values + D * id;
-    const V first_dx = T(tile.x0) + T(0.5) - g.x + lane_numbers<T>(), zero = {};
-    typename Policy::template Gradient<V, kAbsolute> g_splat = {};
-    V g_value[D] = {};
-    const Reach<Policy, T> reach(splats + Policy::kRow * id, tile);
-    for (int row = reach.row; row <= reach.last_row; ++row) {
-      const T dy = T(tile.y0 + row) + T(0.5) - g.y;
-      for (int column = reach.first[row]; column < reach.end[row]; column += W) {
-        const int p = row * kSide + column;
-        const Mask<T> reached = load_vector(last + p) > number;
-        if (!any_lane<T>(reached)) continue;
-        const auto at = g.at(first_dx + T(column), dy);
-        const V raw = g.opacity * at.falloff;
-        V alpha = raw > max_alpha ? broadcast(max_alpha) : raw;
-        const Mask<T> counts = at.valid & (alpha >= T(kMinAlpha)) & reached;
-        alpha = counts ? alpha : zero;
-        const V inverse = T(1) / (T(1) - alpha);
-        const V before = load_vector(transmittance + p) * inverse, further = load_vector(behind + p);
-        const V weight = alpha * before;
-        V slope = zero, g_channel[D];  // slope: g_image . value
-        const ValueFactors<Policy, V, D> factors(args, at);
-        for (int d = 0; d < D; ++d) {
-          g_channel[d] = load_vector(g_image[d] + p);
-          slope += g_channel[d] * factors.of(d, broadcast(value[d]));
-          g_value[d] += weight * factors.of(d, g_channel[d]);
+  Batch<Policy, T> batch;
+  for (int32_t to = end; to > tile.begin;) {
+    const int count = smaller(kBatch, to - tile.begin);
+    to -= count;
+    batch.load(args, tile, to, count);
+    for (int k = count - 1; k >= 0; --k) {
+      const Policy g = batch.splat[k];
+      const T number = T(to + k - tile.begin);
+      const T* value = values + D * batch.id[k];
+      const V first_dx = T(tile.x0) + T(0.5) - g.x + lane_numbers<T>(), zero = {};
+      typename Policy::template Gradient<V, kAbsolute> g_splat = {};
+      V g_value[D] = {};
+      const Reach<Policy, T>& reach = batch.reach[k];
+      for (int row = reach.row; row <= reach.last_row; ++row) {
+        const T dy = T(tile.y0 + row) + T(0.5) - g.y;
+        for (int column = reach.first[row]; column < reach.end[row]; column += kLanes<T>) {
+          const int p = row * kSide + column;
+          const Mask<T> reached = load_vector(last + p) > number;
+          if (!any_lane<T>(reached)) continue;
+          const auto at = g.at(first_dx + T(column), dy);
+          const V raw = g.opacity * at.falloff;
+          const Mask<T> counts = at.valid & (raw >= T(kMinAlpha)) & reached;
+          const V alpha = counts ? smaller_lanes(raw, broadcast(max_alpha)) : zero;
+          const V inverse = T(1) / (T(1) - alpha);
+          const V before = load_vector(transmittance + p) * inverse, further = load_vector(behind + p);
+          const V weight = alpha * before;
+          V slope = zero, g_channel[D];  // slope: g_image . value
+          const ValueFactors<Policy, V, D> factors(args, at);
+          for (int d = 0; d < D; ++d) {
+            g_channel[d] = load_vector(g_image[d] + p);
+            slope += g_channel[d] * factors.of(d, broadcast(value[d]));
+            g_value[d] += weight * factors.of(d, g_channel[d]);
+          }
+          if constexpr (ValueFactors<Policy, V, D>::kUsed)
+            if (factors.moments > 0) g_splat.add_depth(g, at, weight * factors.by_depth(value, g_channel));
+          const V g_alpha = counts & (raw <= max_alpha) ? before * slope - further * inverse : zero;
+          store_vector(behind + p, further + weight * slope);
+          store_vector(transmittance + p, before);
+          g_splat.add(g, at, g_alpha);
         }
-        if constexpr (ValueFactors<Policy, V, D>::kUsed)
-          if (factors.moments > 0) g_splat.add_depth(g, at, weight * factors.by_depth(value, g_channel));
-        const V g_alpha = counts & (raw <= max_alpha) ? before * slope - further * inverse : zero;
-        store_vector(behind + p, further + weight * slope);
-        store_vector(transmittance + p, before);
-        g_splat.add(g, at, g_alpha);
       }
+      T* target = rows + static_cast<int64_t>(kWidth) * (to + k);
+      g_splat.store(g, [](V v) { return sum_lanes<T>(v); }, target);
+      for (int d = 0; d < D; ++d) target[Policy::kRow + d] = sum_lanes<T>(g_value[d]);
     }
-    T* target = rows + static_cast<int64_t>(kWidth) * i;
-    g_splat.store(g, [](V v) { return sum_lanes<T>(v); }, target);
-    for (int d = 0; d < D; ++d) target[Policy::kRow + d] = sum_lanes<T>(g_value[d]);
   }
 }
 
