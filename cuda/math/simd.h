@@ -49,6 +49,13 @@ template <typename T> LUXEL_HD T sum_lanes(Vector<T> v) {
     for (int i = 0; i < width; ++i) lanes[i] += lanes[i + width];
   return lanes[0];
 }
+#if defined(__AVX__)
+template <> LUXEL_HD float sum_lanes<float>(Vector<float> v) {
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+#endif
 template <typename T> LUXEL_HD bool any_lane(Mask<T> mask) {
 #if defined(__AVX__)
   __m256i bits;
@@ -110,18 +117,7 @@ LUXEL_HD Vector<float> log2_of(Vector<float> x) {
   Vector<float> m;
   std::memcpy(&m, &bits, sizeof m);
   m -= 1.0f;
-  Vector<float> p = m * 7.0376836292e-2f - 1.1514610310e-1f;
-  p = p * m + 1.1676998740e-1f;
-  p = p * m - 1.2420140846e-1f;
-  p = p * m + 1.4249322787e-1f;
-  p = p * m - 1.6668057665e-1f;
-  p = p * m + 2.0000714765e-1f;
-  p = p * m - 2.4999993993e-1f;
-  p = p * m + 3.3333331174e-1f;
-  const Vector<float> square = m * m;
-  p = p * m * square - 0.5f * square;  // ln(1 + m) - m
-  const float log2e = 1.44269504f;
-  return p * log2e + m * log2e + __builtin_convertvector(exponent, Vector<float>);
+  return log_of_one_plus(m) * 1.44269504f + __builtin_convertvector(exponent, Vector<float>);
 }
 
 }  // namespace luxel

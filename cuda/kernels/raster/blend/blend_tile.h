@@ -53,11 +53,13 @@ template <typename Policy, typename T, int D, bool kMedian> void forward_tile(co
   std::memset(median, 0, sizeof median);
   Batch<Policy, T> batch;
   for (int32_t from = tile.begin; from < tile.end; from += kBatch) {
-    T most = T(-1);
-    for (int p = 0; p < kPixels; ++p) most = larger(most, transmittance[p]);
-    if (most <= T(0)) break;
+    if ((from - tile.begin) % (2 * kBatch) == kBatch) {
+      T most = T(-1);
+      for (int p = 0; p < kPixels; ++p) most = larger(most, transmittance[p]);
+      if (most <= T(0)) break;
+    }
     const int count = smaller(kBatch, tile.end - from);
-    batch.load(args, tile, from, count);
+    batch.template load<D>(args, tile, from, count, from + kBatch);
     for (int k = 0; k < count; ++k) {
       const Policy g = batch.splat[k];
       const T number = T(from + k - tile.begin + 1);
@@ -150,7 +152,7 @@ void backward_tile(const luxel_blend_args& args, int64_t index, T* rows, T* g_ba
   for (int32_t to = end; to > tile.begin;) {
     const int count = smaller(kBatch, to - tile.begin);
     to -= count;
-    batch.load(args, tile, to, count);
+    batch.template load<D>(args, tile, to, count, to - kBatch);
     for (int k = count - 1; k >= 0; --k) {
       const Policy g = batch.splat[k];
       const T number = T(to + k - tile.begin);

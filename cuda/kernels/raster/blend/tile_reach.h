@@ -90,8 +90,14 @@ template <typename Policy, typename T> struct Batch {
   Policy splat[kBatch];
   Reach<Policy, T> reach[kBatch];
 
-  void load(const luxel_blend_args& args, const Tile<T>& tile, int32_t from, int count) {
+  // Loads `count` splats from number `from` of the list on; fetches the memory of those from number `next` on.
+  template <int D> void load(const luxel_blend_args& args, const Tile<T>& tile, int32_t from, int count, int32_t next) {
     const T* splats = in<T>(args.splats);
+    for (int32_t i = larger(next, tile.begin); i < smaller(next + kBatch, tile.end); ++i) {
+      const int64_t later = args.instances[i];
+      __builtin_prefetch(splats + Policy::kRow * later);
+      __builtin_prefetch(in<T>(args.values) + D * later);
+    }
     for (int k = 0; k < count; ++k) {
       id[k] = args.instances[from + k];
       const T* row = splats + Policy::kRow * id[k];
