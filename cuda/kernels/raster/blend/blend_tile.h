@@ -95,18 +95,24 @@ template <typename Policy, typename T, int D, bool kMedian> void forward_tile(co
     }
   }
   const T* background = args.background ? in<T>(args.background) + D * tile.camera : nullptr;
+  // Columns in loops of one kind each, which the compiler vectorises.
   for (int row = 0; row < tile.rows; ++row) {
     const int64_t pixel = tile.pixel(args, row);
-    for (int column = 0; column < tile.columns; ++column) {
-      const int p = row * kSide + column;
-      const T through = transmittance[p] < T(0) ? -transmittance[p] : transmittance[p];
-      T* image = out<T>(args.image) + (pixel + column) * D;
-      for (int d = 0; d < D; ++d) image[d] = sums[d][p] + (background ? through * background[d] : T(0));
-      out<T>(args.transmittance)[pixel + column] = through;
-      if (args.last) args.last[pixel + column] = last[p] > T(0) ? tile.begin + static_cast<int32_t>(last[p]) : 0;
-      if (args.contributors) args.contributors[pixel + column] = static_cast<int32_t>(seen[p]);
-      if (kMedian) out<T>(args.median_depth)[pixel + column] = median[p];
+    const int p = row * kSide, columns = tile.columns;
+    T* through = out<T>(args.transmittance) + pixel;
+    T* image = out<T>(args.image) + pixel * D;
+    for (int j = 0; j < columns; ++j) through[j] = std::fabs(transmittance[p + j]);
+    for (int d = 0; d < D; ++d) {
+      const T behind = background ? background[d] : T(0);
+      for (int j = 0; j < columns; ++j) image[j * D + d] = sums[d][p + j] + through[j] * behind;
     }
+    if (args.last)
+      for (int j = 0; j < columns; ++j)
+        args.last[pixel + j] = last[p + j] > T(0) ? tile.begin + static_cast<int32_t>(last[p + j]) : 0;
+    if (counted)
+      for (int j = 0; j < columns; ++j) args.contributors[pixel + j] = static_cast<int32_t>(seen[p + j]);
+    if (kMedian)
+      for (int j = 0; j < columns; ++j) out<T>(args.median_depth)[pixel + j] = median[p + j];
   }
 }
 
@@ -118,33 +124,38 @@ void backward_tile(const luxel_blend_args& args, int64_t index, T* rows, T* g_ba
   const T* values = in<T>(args.values);
   const T* background = args.background ? in<T>(args.background) + D * tile.camera : nullptr;
   const T max_alpha = T(args.max_alpha);
+  if (tile.begin == tile.end && !(background && args.g_background)) return;
   // behind: sum_c g_c S_c, with S the colour accumulated behind the current splat
   alignas(64) T transmittance[kPixels], behind[kPixels], last[kPixels], g_image[D][kPixels];
-  std::memset(g_image, 0, sizeof g_image);
-  std::memset(last, 0, sizeof last);
-  for (int p = 0; p < kPixels; ++p) {
-    transmittance[p] = T(1);
-    behind[p] = T(0);
+  if (tile.columns < kSide || tile.rows < kSide) {
+    std::memset(transmittance, 0, sizeof transmittance);
+    std::memset(behind, 0, sizeof behind);
+    std::memset(last, 0, sizeof last);
+    std::memset(g_image, 0, sizeof g_image);
   }
   int32_t end = tile.begin;
   for (int row = 0; row < tile.rows; ++row) {
     const int64_t pixel = tile.pixel(args, row);
-    for (int column = 0; column < tile.columns; ++column) {
-      const int p = row * kSide + column;
-      transmittance[p] = in<T>(args.transmittance)[pixel + column];
-      last[p] = T(larger(args.last[pixel + column] - tile.begin, 0));
-      end = larger(end, args.last[pixel + column]);
-      T slope = args.g_transmittance ? in<T>(args.g_transmittance)[pixel + column] : T(0);
-      for (int d = 0; d < D; ++d) {
-        const T g = in<T>(args.g_image)[(pixel + column) * D + d];
-        g_image[d][p] = g;
-        if (background) {
-          slope += g * background[d];
-          g_background[d] += g * transmittance[p];
-        }
-      }
-      behind[p] = slope * transmittance[p];
+    const int p = row * kSide, columns = tile.columns;
+    const T* through = in<T>(args.transmittance) + pixel;
+    const T* slope = args.g_transmittance ? in<T>(args.g_transmittance) + pixel : nullptr;
+    const T* g = in<T>(args.g_image) + pixel * D;
+    for (int j = 0; j < columns; ++j) {
+      transmittance[p + j] = through[j];
+      behind[p + j] = slope ? slope[j] : T(0);
+      last[p + j] = static_cast<T>(larger(args.last[pixel + j] - tile.begin, 0));
+      end = larger(end, args.last[pixel + j]);
     }
+    for (int d = 0; d < D; ++d) {
+      const T colour = background ? background[d] : T(0);
+      for (int j = 0; j < columns; ++j) {
+        g_image[d][p + j] = g[j * D + d];
+        behind[p + j] += g[j * D + d] * colour;
+      }
+      if (background && args.g_background)
+        for (int j = 0; j < columns; ++j) g_background[d] += g_image[d][p + j] * through[j];
+    }
+    for (int j = 0; j < columns; ++j) behind[p + j] *= through[j];
   }
   constexpr int kWidth = Policy::kRow + D;
   std::memset(rows + static_cast<int64_t>(kWidth) * end, 0, sizeof(T) * kWidth * (tile.end - end));
