@@ -62,6 +62,7 @@ def fit(
     overrides: dict[str, Any] | None = None,
     start: Parameters | None = None,
     check_capture: bool = True,
+    remarks: Callable[[Trainer, TrainResult], list[str]] | None = None,
 ) -> int:
     """Trains and evaluates; optionally serves the scene meanwhile and afterwards.
 
@@ -77,6 +78,7 @@ def fit(
         overrides: resume the run in ``folder`` with these changes (may be empty); None: start a new run.
         start: primitives that a new run begins with; None: those at the points of the capture.
         check_capture: check the capture in the background, see `CaptureWarnings`.
+        remarks: sentences about a finished run, which are printed and written to its report.
 
     Returns:
         The exit status: 0; 1 where the run could not be saved completely or its folder was deleted; 130 after Ctrl-C.
@@ -126,7 +128,9 @@ def fit(
             session,
             serve,
             rasterizer_of_views(trainer.config.backend, lenses=origin.lens == "keep"),
-            lambda result: _conclude(trainer, capture, folder, result),
+            lambda result: _conclude(
+                trainer, capture, folder, result, remarks(trainer, result) if remarks else []
+            ),
         )
 
 
@@ -303,8 +307,10 @@ class LiveViewer:
         return PairSession(own, second) if left else PairSession(second, own, main=1)
 
 
-def _conclude(trainer: Trainer, capture: Capture, folder: Path, result: TrainResult) -> None:
-    """Writes the report and prints scores and paths."""
+def _conclude(
+    trainer: Trainer, capture: Capture, folder: Path, result: TrainResult, remarks: list[str]
+) -> None:
+    """Writes the report and prints scores, remarks and paths."""
     seconds = result.train_seconds
     speed = f"{result.step / seconds:.1f} steps/s" if seconds > 0 else "-"
     facts = {
@@ -326,11 +332,13 @@ def _conclude(trainer: Trainer, capture: Capture, folder: Path, result: TrainRes
             antialiased=trainer.config.antialiased,
             known=result.evaluation,
             facts=facts,
-            notes=[str(warning) for warning in capture.warnings],
+            notes=[*remarks, *(str(warning) for warning in capture.warnings)],
             render=rasterizer(trainer.config.backend),
         )
         print(result.evaluation.table())
         print(f"held-out PSNR: {psnr_in_words(result.evaluation)}")
+    for remark in remarks:
+        print(remark)
     if result.scene is not None:
         print(f"scene:  {result.scene}")
     if page is not None:

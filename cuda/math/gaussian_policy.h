@@ -4,6 +4,8 @@
 #include "abi/raster.h"
 #include "math/policy.h"
 
+#include <cstring>
+
 namespace luxel {
 
 template <typename T> struct SplatEllipse;
@@ -32,42 +34,40 @@ template <typename T> struct alignas(4 * sizeof(T)) GaussianPolicy {
     decltype(V() >= V()) valid;
   };
   template <typename V> LUXEL_HD At<V> at(V dx, T dy) const {
-    const V zero = dx - dx;
-    const V power = fused(fused(zero + a, dx, zero + b * dy), dx, zero + c * dy * dy);
-    return {dx, dy, exp2_of(-power), power >= zero};
+    const V power = (a * dx + b * dy) * dx + c * dy * dy;
+    return {dx, dy, exp2_of(-power), power >= T(0)};
   }
 
-  // Gradient by the row, accumulated over pixels; g_alpha is the gradient by the uncapped alpha = opacity * falloff. Separate
-  // members rather than an array, so that the CPU's inner loop keeps them in registers.
+  // Gradient by the row, accumulated over pixels; g_alpha is the gradient by the uncapped alpha = opacity * falloff. Kept are
+  // moments of g = falloff * g_alpha, in separate members rather than an array, so that the CPU's inner loop keeps them in registers.
   template <typename V, bool kAbsolute> struct Gradient {
-    V x, y, opacity, a, b, c, absolute_x, absolute_y;
+    V zeroth, by_x, by_y, by_xx, by_xy, by_yy, absolute_x, absolute_y;
 
-    LUXEL_HD void add(const GaussianPolicy& g, const At<V>& at, V g_alpha) {
-      const T ln2 = T(0.6931471805599453), dy = at.dy;
-      const V g_opacity = at.falloff * g_alpha;
-      const V g_power = -g.opacity * g_opacity;  // by the natural exponent, -power
-      const V g_dx = g_power * at.dx;            // dx = pixel - x
-      const V g_x = -ln2 * (2 * g.a * g_dx + g.b * dy * g_power), g_y = -ln2 * (2 * g.c * dy * g_power + g.b * g_dx);
-      x += g_x;
-      y += g_y;
-      opacity += g_opacity;
-      a += T(0.5) * g_dx * at.dx;
-      b += dy * g_dx;
-      c += T(0.5) * dy * dy * g_power;
+    LUXEL_HD void add(const GaussianPolicy& policy, const At<V>& at, V g_alpha) {
+      const V g = at.falloff * g_alpha, g_x = g * at.dx, g_y = g * at.dy;
+      zeroth += g;
+      by_x += g_x;
+      by_y += g_y;
+      by_xx += g_x * at.dx;
+      by_xy += g_x * at.dy;
+      by_yy += g_y * at.dy;
       if (kAbsolute) {
-        absolute_x += g_x < T(0) ? -g_x : g_x;
-        absolute_y += g_y < T(0) ? -g_y : g_y;
+        const V x = T(2) * policy.a * g_x + policy.b * g_y, y = T(2) * policy.c * g_y + policy.b * g_x;
+        absolute_x += x < T(0) ? -x : x;
+        absolute_y += y < T(0) ? -y : y;
       }
     }
-    template <typename Sum> LUXEL_HD void store(const GaussianPolicy&, Sum sum, T* row) const {
-      row[0] = sum(x);
-      row[1] = sum(y);
-      row[2] = sum(opacity);
-      row[3] = kAbsolute ? sum(absolute_x) : T(0);
-      row[4] = sum(a);
-      row[5] = sum(b);
-      row[6] = sum(c);
-      row[7] = kAbsolute ? sum(absolute_y) : T(0);
+    template <typename Sum> LUXEL_HD void store(const GaussianPolicy& policy, Sum sum, T* row) const {
+      const T scale = T(0.6931471805599453) * policy.opacity;  // ln 2: the conic of the policy is of powers of 2
+      const T x = sum(by_x), y = sum(by_y);
+      row[0] = scale * (T(2) * policy.a * x + policy.b * y);
+      row[1] = scale * (T(2) * policy.c * y + policy.b * x);
+      row[2] = sum(zeroth);
+      row[3] = kAbsolute ? scale * sum(absolute_x) : T(0);
+      row[4] = T(-0.5) * policy.opacity * sum(by_xx);
+      row[5] = -policy.opacity * sum(by_xy);
+      row[6] = T(-0.5) * policy.opacity * sum(by_yy);
+      row[7] = kAbsolute ? scale * sum(absolute_y) : T(0);
     }
   };
 
@@ -182,6 +182,20 @@ template <typename T> struct SplatEllipse {
     return true;
   }
 
+#if !defined(__CUDACC__)
+  // Leftmost and rightmost point, from x0 on, at y0, y0 + 1, .. (px); left > right where there is none. CPU only.
+  template <int N> void row_spans(T x0, T y0, T* left, T* right) const {
+    const T from_x = x - x0, from_y = y0 - y;
+#pragma omp simd
+    for (int i = 0; i < N; ++i) {
+      const T dy = from_y + T(i), square = reach_a - det * dy * dy;
+      const T half = root(square > T(0) ? square : T(0)) * inverse_a, middle = from_x - b * dy * inverse_a;
+      left[i] = square >= T(0) ? middle - half : T(1e9);
+      right[i] = square >= T(0) ? middle + half : T(-1e9);
+    }
+  }
+#endif
+
  private:
   // The enlargement above covers the error of these approximations, one instruction each on the GPU.
   static LUXEL_HD double between(double v, double lo, double hi) { return clamp(v, lo, hi); }
@@ -198,7 +212,17 @@ template <typename T> struct SplatEllipse {
 #else
   static LUXEL_HD float between(float v, float lo, float hi) { return clamp(v, lo, hi); }
   static LUXEL_HD float near_root(float v) { return root(v); }
-  static LUXEL_HD float near_log(float v) { return log_of(v); }
+  // With an error of 1e-7, inline: a call costs the loops around it their registers.
+  static LUXEL_HD float near_log(float v) {
+    int32_t bits;
+    std::memcpy(&bits, &v, sizeof bits);
+    const int32_t exponent = (bits - 0x3F3504F3) >> 23;  // so that 2^-exponent v lies in [sqrt(1/2), sqrt(2))
+    bits -= exponent * (1 << 23);
+    float m;
+    std::memcpy(&m, &bits, sizeof m);
+    m -= 1.0f;
+    return log_of_one_plus(m) + 0.693147181f * static_cast<float>(exponent);
+  }
 #endif
 };
 

@@ -54,6 +54,20 @@ LUXEL_HD float exp2_of(float x) {
 #endif
 }
 
+// ln(1 + m) for m in [sqrt(1/2) - 1, sqrt(2) - 1] with an error of 1e-7. V: float or a vector of it.
+template <typename V> LUXEL_HD V log_of_one_plus(V m) {
+  V p = m * 7.0376836292e-2f - 1.1514610310e-1f;
+  p = p * m + 1.1676998740e-1f;
+  p = p * m - 1.2420140846e-1f;
+  p = p * m + 1.4249322787e-1f;
+  p = p * m - 1.6668057665e-1f;
+  p = p * m + 2.0000714765e-1f;
+  p = p * m - 2.4999993993e-1f;
+  p = p * m + 3.3333331174e-1f;
+  const V square = m * m;
+  return m + (p * m * square - 0.5f * square);
+}
+
 // log2 x, evaluated per primitive and tile, for some policies per pixel; on the GPU the hardware's approximation.
 LUXEL_HD double log2_of(double x) { return log2(x); }
 LUXEL_HD float log2_of(float x) {

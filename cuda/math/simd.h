@@ -4,6 +4,9 @@
 #include "math/hd.h"
 
 #include <cstring>
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
 
 namespace luxel {
 
@@ -46,12 +49,36 @@ template <typename T> LUXEL_HD T sum_lanes(Vector<T> v) {
     for (int i = 0; i < width; ++i) lanes[i] += lanes[i + width];
   return lanes[0];
 }
+#if defined(__AVX__)
+template <> LUXEL_HD float sum_lanes<float>(Vector<float> v) {
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+#endif
 template <typename T> LUXEL_HD bool any_lane(Mask<T> mask) {
+#if defined(__AVX__)
+  __m256i bits;
+  std::memcpy(&bits, &mask, sizeof mask);
+  return !_mm256_testz_si256(bits, bits);
+#else
   int64_t words[kVectorBytes / 8], seen = 0;
   std::memcpy(words, &mask, sizeof mask);
   for (const int64_t word : words) seen |= word;
   return seen != 0;
+#endif
 }
+
+// Per lane, b where either is NaN: one instruction on x86.
+template <typename V> LUXEL_HD V larger_lanes(V a, V b) { return a > b ? a : b; }
+template <typename V> LUXEL_HD V smaller_lanes(V a, V b) { return a < b ? a : b; }
+#if defined(__AVX__)
+LUXEL_HD Vector<float> larger_lanes(Vector<float> a, Vector<float> b) { return _mm256_max_ps(a, b); }
+LUXEL_HD Vector<float> smaller_lanes(Vector<float> a, Vector<float> b) { return _mm256_min_ps(a, b); }
+#elif defined(__SSE2__)
+LUXEL_HD Vector<float> larger_lanes(Vector<float> a, Vector<float> b) { return _mm_max_ps(a, b); }
+LUXEL_HD Vector<float> smaller_lanes(Vector<float> a, Vector<float> b) { return _mm_min_ps(a, b); }
+#endif
 
 // The pixel-wise functions that policies use (hd.h), for vectors: a b + c; 2^x with a relative error of 2e-7 over
 // [-125, 126], beyond which x is clamped; and log2 x with an error of 1e-7, for normal x > 0.
@@ -62,19 +89,17 @@ LUXEL_HD Vector<double> exp2_of(Vector<double> x) {
   return x;
 }
 LUXEL_HD Vector<float> exp2_of(Vector<float> x) {
-  x = x < -125.0f ? broadcast(-125.0f) : x;
-  x = x > 126.0f ? broadcast(126.0f) : x;
-  const Vector<float> shifted = x + 12582912.0f;  // 1.5 * 2^23: the low bits hold round(x)
-  const Vector<float> r = (x - (shifted - 12582912.0f)) * 0.693147180559945f;
-  Vector<float> p = r * 1.9875691500e-4f + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * r * r + r + 1.0f;
+  x = smaller_lanes(larger_lanes(x, broadcast(-125.0f)), broadcast(126.0f));  // NaN becomes -125
+  const Vector<float> shifted = x + 12583039.0f;  // 1.5 * 2^23 + 127: the low bits hold round(x) + 127
+  const Vector<float> r = x - (shifted - 12583039.0f);
+  Vector<float> p = r * 1.3264726967e-3f + 9.6715126104e-3f;  // minimax over [-1/2, 1/2]
+  p = p * r + 5.5507337430e-2f;
+  p = p * r + 0.24022242086f;
+  p = p * r + 0.69314697760f;
+  p = p * r + 1.0f;
   Mask<float> bits;
   std::memcpy(&bits, &shifted, sizeof bits);
-  bits = (bits - 0x4B400000 + 127) << 23;
+  bits <<= 23;
   Vector<float> scale;
   std::memcpy(&scale, &bits, sizeof scale);
   return p * scale;
@@ -92,18 +117,7 @@ LUXEL_HD Vector<float> log2_of(Vector<float> x) {
   Vector<float> m;
   std::memcpy(&m, &bits, sizeof m);
   m -= 1.0f;
-  Vector<float> p = m * 7.0376836292e-2f - 1.1514610310e-1f;
-  p = p * m + 1.1676998740e-1f;
-  p = p * m - 1.2420140846e-1f;
-  p = p * m + 1.4249322787e-1f;
-  p = p * m - 1.6668057665e-1f;
-  p = p * m + 2.0000714765e-1f;
-  p = p * m - 2.4999993993e-1f;
-  p = p * m + 3.3333331174e-1f;
-  const Vector<float> square = m * m;
-  p = p * m * square - 0.5f * square;  // ln(1 + m) - m
-  const float log2e = 1.44269504f;
-  return p * log2e + m * log2e + __builtin_convertvector(exponent, Vector<float>);
+  return log_of_one_plus(m) * 1.44269504f + __builtin_convertvector(exponent, Vector<float>);
 }
 
 }  // namespace luxel

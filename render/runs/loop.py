@@ -103,6 +103,7 @@ class TrainingLoop:
         lock: used like an RLock; held during a step, free between steps.
         steps_done: submitted steps, whether or not the device has finished them.
         train_seconds: time spent in steps.
+        cpu_seconds: processor time of this process during steps, of all its threads together.
         speed: running mean of steps per second; 0 before the first step.
         done: whether the run has ended otherwise than by Ctrl-C.
     """
@@ -112,7 +113,7 @@ class TrainingLoop:
         self.lock: Any = FairLock()
         self._display = ProgressDisplay()
         self.say = say or self._display.say
-        self.steps_done, self.train_seconds, self.speed = 0, 0.0, 0.0
+        self.steps_done, self.train_seconds, self.cpu_seconds, self.speed = 0, 0.0, 0.0, 0.0
         self.done = False
         self._go, self._stop, self._single_steps, self._over = Event(), False, 0, False
         self._go.set()
@@ -166,10 +167,11 @@ class TrainingLoop:
             LuxelError: training cannot continue.
         """
         with self.lock:
-            started = time.perf_counter()
+            started, worked = time.perf_counter(), time.process_time()
             report = run.advance()
             seconds = time.perf_counter() - started
             self.train_seconds += seconds
+            self.cpu_seconds += time.process_time() - worked
             self.speed = 1 / seconds if self.speed == 0 else 1 / (0.97 / self.speed + 0.03 * seconds)
         return report
 

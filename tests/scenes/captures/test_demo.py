@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy import ndimage
 
 import luxel.scenes as scenes
 from luxel.scenes.captures.demo import CREDIT
@@ -28,3 +29,16 @@ def test_demo_points_lie_on_the_object() -> None:
         alpha = view.read().alpha
         assert inside.mean() > 0.9 and alpha is not None
         assert (alpha[row[inside].astype(int), column[inside].astype(int)] > 128).mean() > 0.95, view.name
+
+
+def test_demo_masks_keep_the_inside_of_the_vessel() -> None:
+    for view in scenes.open(scenes.demo_path()).views:
+        alpha = view.read().alpha
+        assert alpha is not None
+        label, count = ndimage.label(alpha < 128)
+        sizes = [(label == i).sum() for i in range(1, count + 1) if not touches_the_edge(label == i)]
+        assert max(sizes, default=0) < 3000, view.name  # the hole in the handle is smaller, the mouth larger
+
+
+def touches_the_edge(area: np.ndarray) -> bool:
+    return bool(area[0].any() or area[-1].any() or area[:, 0].any() or area[:, -1].any())

@@ -8,12 +8,13 @@
 
 #include <cstring>
 #include <omp.h>
+#include <vector>
 
 namespace luxel {
 namespace {
 
 // The bits of positive floats have the order of integers.
-uint64_t depth_key(float depth) {
+uint32_t depth_key(float depth) {
   uint32_t bits;
   std::memcpy(&bits, &depth, sizeof bits);
   return bits;
@@ -24,22 +25,25 @@ uint64_t depth_key(double depth) {
   return bits;
 }
 
-struct Entry {
-  uint64_t key;
+template <typename Key> struct Entry {
+  Key key;
   int32_t index;
 };
 
 // Stable sort by depth; returns the buffer, a or b, that holds the result.
-Entry* radix_sort(Entry* a, Entry* b, int64_t count) {
-  for (int shift = 0; shift < 64; shift += 8) {
-    int64_t starts[257] = {};
-    for (int64_t i = 0; i < count; ++i) ++starts[((a[i].key >> shift) & 255) + 1];
+template <typename Key> Entry<Key>* radix_sort(Entry<Key>* a, Entry<Key>* b, int64_t count) {
+  constexpr int kDigits = sizeof(Key);
+  int64_t starts[kDigits][257] = {};
+  for (int64_t i = 0; i < count; ++i)
+    for (int digit = 0; digit < kDigits; ++digit) ++starts[digit][((a[i].key >> (8 * digit)) & 255) + 1];
+  for (int digit = 0; digit < kDigits; ++digit) {
+    int64_t* const start = starts[digit];
     bool constant = false;
-    for (int d = 0; d < 256; ++d) constant |= starts[d + 1] == count;
+    for (int d = 0; d < 256; ++d) constant |= start[d + 1] == count;
     if (constant) continue;
-    for (int d = 0; d < 256; ++d) starts[d + 1] += starts[d];
-    for (int64_t i = 0; i < count; ++i) b[starts[(a[i].key >> shift) & 255]++] = a[i];
-    Entry* swap = a;
+    for (int d = 0; d < 256; ++d) start[d + 1] += start[d];
+    for (int64_t i = 0; i < count; ++i) b[start[(a[i].key >> (8 * digit)) & 255]++] = a[i];
+    Entry<Key>* swap = a;
     a = b;
     b = swap;
   }
@@ -48,55 +52,67 @@ Entry* radix_sort(Entry* a, Entry* b, int64_t count) {
 
 int64_t rounded(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
+// What one thread finds: tile and splat of its instances, front to back, and how many there are in each tile.
+struct Found {
+  struct Instance {
+    int32_t tile, index;
+  };
+  std::vector<Instance> instances;
+  std::vector<int32_t> of_tile;  // then: where in the result the next one of the tile goes
+};
+
 // Policy<T>: of the primitive.
 template <template <typename> class Policy, typename T> void bin(const luxel_bin_splats_args& args) {
-  Entry* a = static_cast<Entry*>(args.workspace);
-  Entry* b = a + args.visible_capacity;
+  using Sorted = Entry<decltype(depth_key(T()))>;
+  auto* const a = static_cast<Sorted*>(args.workspace);
   constexpr int kRow = Policy<T>::kRow;
   const T* splats = in<T>(args.splats);
   int64_t seen = 0;
   for (int64_t index = 0; index < static_cast<int64_t>(args.count) * args.cameras && seen < args.visible_capacity; ++index)
     if (args.tile_counts[index] > 0) a[seen++] = {depth_key(splats[kRow * index + 3]), static_cast<int32_t>(index)};
-  const Entry* sorted = radix_sort(a, b, seen);
+  const Sorted* sorted = radix_sort(a, a + args.visible_capacity, seen);
 
   const int tiles_x = tiles_along(args.width), tiles_y = tiles_along(args.height);
-  const int64_t tiles = static_cast<int64_t>(tiles_x) * tiles_y;
-  const int threads = smaller(omp_get_max_threads(), tiles_y);
-  // Each thread owns a band of tile rows and visits all splats, so that no two threads write the same list.
-  auto walk = [&](auto visit) {
-#pragma omp parallel num_threads(threads)
-    {
-      const int parts = omp_get_num_threads(), part = omp_get_thread_num();
-      const int first = static_cast<int>(static_cast<int64_t>(tiles_y) * part / parts);
-      const int end = static_cast<int>(static_cast<int64_t>(tiles_y) * (part + 1) / parts);
-      for (int64_t i = 0; i < seen; ++i) {
-        const int32_t index = sorted[i].index;
-        const int64_t base = index / args.count * tiles;
-        const auto bounds = Policy<T>::Bounds::of(splats + kRow * static_cast<int64_t>(index));
-        for_tile_rows(bounds, tiles_x, tiles_y, first, end, [&](int row, int column, int last) {
-          visit(index, base + static_cast<int64_t>(row) * tiles_x, column, last);
-        });
-      }
+  const int64_t tiles = static_cast<int64_t>(tiles_x) * tiles_y, all = tiles * args.cameras;
+  // Each thread takes a run of the sorted splats, one after the other, so that a tile's list is its parts in their order.
+  const int threads = static_cast<int>(smaller<int64_t>(omp_get_max_threads(), seen / 256 + 1));
+  std::vector<Found> found(threads);
+#pragma omp parallel for schedule(static, 1) num_threads(threads)
+  for (int part = 0; part < threads; ++part) {
+    const int64_t first = seen * part / threads, end = seen * (part + 1) / threads;
+    Found& mine = found[part];
+    mine.instances.reserve(static_cast<size_t>(args.capacity / threads + 64));
+    mine.of_tile.assign(static_cast<size_t>(all), 0);
+    for (int64_t i = first; i < end; ++i) {
+      const int32_t index = sorted[i].index;
+      const int64_t base = index / args.count * tiles;
+      const auto bounds = Policy<T>::Bounds::of(splats + kRow * static_cast<int64_t>(index));
+      for_tile_rows(bounds, tiles_x, tiles_y, 0, tiles_y, [&](int row, int column, int last) {
+        for (; column < last; ++column) {
+          const auto tile = static_cast<int32_t>(base + static_cast<int64_t>(row) * tiles_x + column);
+          ++mine.of_tile[tile];
+          mine.instances.push_back({tile, index});
+        }
+      });
     }
-  };
-  const int64_t all = tiles * args.cameras;
-  std::memset(args.ranges, 0, sizeof(int32_t) * 2 * all);
-  walk([&](int32_t, int64_t row, int column, int last) {
-    for (; column < last; ++column) ++args.ranges[2 * (row + column) + 1];
-  });
+  }
   int64_t next = 0;
   for (int64_t tile = 0; tile < all; ++tile) {
-    const int64_t length = args.ranges[2 * tile + 1];
-    if (next + length > args.capacity) args.overflow[0] = 1;
-    args.ranges[2 * tile] = args.ranges[2 * tile + 1] = static_cast<int32_t>(smaller(next, args.capacity));
-    next += length;
-  }
-  walk([&](int32_t index, int64_t row, int column, int last) {
-    for (; column < last; ++column) {
-      int32_t& end = args.ranges[2 * (row + column) + 1];
-      if (end < args.capacity) args.instances[end++] = index;
+    args.ranges[2 * tile] = static_cast<int32_t>(smaller(next, args.capacity));
+    for (Found& mine : found) {
+      const int32_t length = mine.of_tile[tile];
+      mine.of_tile[tile] = static_cast<int32_t>(smaller(next, args.capacity));
+      next += length;
     }
-  });
+    if (next > args.capacity) args.overflow[0] = 1;
+    args.ranges[2 * tile + 1] = static_cast<int32_t>(smaller(next, args.capacity));
+  }
+#pragma omp parallel for schedule(static, 1) num_threads(threads)
+  for (int part = 0; part < threads; ++part)
+    for (const Found::Instance& instance : found[part].instances) {
+      int32_t& at = found[part].of_tile[instance.tile];
+      if (at < args.capacity) args.instances[at++] = instance.index;
+    }
 }
 
 template <template <typename> class Policy> void bin(const luxel_bin_splats_args& args) {
@@ -109,7 +125,7 @@ template <template <typename> class Policy> void bin(const luxel_bin_splats_args
 extern "C" {
 
 int64_t luxel_bin_splats_workspace(const luxel_bin_splats_args* args) {
-  return luxel::rounded(2 * args->visible_capacity * static_cast<int64_t>(sizeof(luxel::Entry))) + 256;
+  return luxel::rounded(2 * args->visible_capacity * static_cast<int64_t>(sizeof(luxel::Entry<uint64_t>))) + 256;
 }
 
 int luxel_bin_splats(const luxel_bin_splats_args* args) {

@@ -3,6 +3,9 @@
 #include "math/ssim.h"
 #include "kernels/error.h"
 
+#include <cstring>
+#include <vector>
+
 namespace luxel {
 namespace {
 
@@ -31,20 +34,60 @@ template <typename T> LUXEL_HD T window(const T* buffer, int j) {
   return sum;
 }
 
-// What of a row of `floats` a buffer for floats [begin, begin + count) and its halos can be filled from.
 struct Span {
-  int first, last;  // floats of the row
-  Span(int begin, int count, int floats)
-      : first(begin - kHalo > 0 ? begin - kHalo : 0), last(begin + count + kHalo < floats ? begin + count + kHalo : floats) {}
+  int first, last;  // floats [first, last) of a row
 };
+// What of a row of `floats` a buffer for floats [begin, begin + count) and its halos can be filled from.
+inline Span reached(int begin, int count, int floats) { return {larger(begin - kHalo, 0), smaller(begin + count + kHalo, floats)}; }
 
 template <typename T> void blank_outside(T* buffer, int begin, const Span& span) {
   for (int j = 0; j < span.first - begin + kHalo; ++j) buffer[j] = T(0);
   for (int j = span.last - begin + kHalo; j < kBlock + 2 * kHalo; ++j) buffer[j] = T(0);
 }
 
+// Where x and y differ, as a range of floats [first, last) of each row. Where they are equal in a whole window, the SSIM is 1 and
+// its gradients cancel: behind an object cut out of its photographs, that is most of the background.
+class Differing {
+ public:
+  template <typename T> Differing(const T* x, const T* y, int64_t rows, int height, int floats) : height_(height), floats_(floats), ranges_(rows) {
+#pragma omp parallel for schedule(static)
+    for (int64_t r = 0; r < rows; ++r) ranges_[r] = range_of(x + r * floats, y + r * floats, floats);
+  }
+
+  // The floats of row r within `times` windows of a difference.
+  Span within(int64_t r, int times) const {
+    const int64_t first_row = r / height_ * height_;
+    const int64_t from = larger(r - times * kSsimRadius, first_row), to = smaller(r + times * kSsimRadius, first_row + height_ - 1);
+    Span span = {floats_, 0};
+    for (int64_t i = from; i <= to; ++i) span = {smaller(span.first, ranges_[i].first), larger(span.last, ranges_[i].last)};
+    if (span.first >= span.last) return {0, 0};
+    return {larger(span.first - times * kHalo, 0), smaller(span.last + times * kHalo, floats_)};
+  }
+
+ private:
+  // In whole pixels.
+  template <typename T> static Span range_of(const T* x, const T* y, int floats) {
+    constexpr int kStep = 48;
+    int first = 0, last = floats;
+    while (first + kStep <= last && same<kStep>(x + first, y + first)) first += kStep;
+    while (last - kStep >= first && same<kStep>(x + last - kStep, y + last - kStep)) last -= kStep;
+    return {first, last};
+  }
+  // False for NaN.
+  template <int N, typename T> static bool same(const T* x, const T* y) {
+    int equal = 0;
+#pragma omp simd reduction(+ : equal)
+    for (int j = 0; j < N; ++j) equal += x[j] == y[j];
+    return equal == N;
+  }
+
+  int height_, floats_;
+  std::vector<Span> ranges_;
+};
+
 template <typename T> struct Forward {
   const T *x, *y, *weight;  // x with the ignored pixels replaced by y's; weight may be null
+  const Differing& differing;
   T* partials;              // may be null
   int64_t plane;            // floats of one of its three maps
   int width, height;
@@ -56,13 +99,16 @@ template <typename T> struct Forward {
     const bool outside = valid && (i < kSsimRadius || i >= height - kSsimRadius);
     const Rows<T> xs(x + image, i, height, floats), ys(y + image, i, height, floats);
     for (int s = 0; s < kSums; ++s) sums[s] = 0;
-    for (int begin = 0; begin < floats; begin += kBlock) {
-      const int count = floats - begin < kBlock ? floats - begin : kBlock;
+    const Span span = differing.within(r, 1);
+    equal(r, 0, span.first, outside, sums);
+    equal(r, span.last, floats, outside, sums);
+    for (int begin = span.first; begin < span.last; begin += kBlock) {
+      const int count = smaller(span.last - begin, kBlock);
       T w[kBlock], v[kBlock];
       for (int j = 0; j < count; ++j) {
         const int column = (begin + j) / 3;
-        w[j] = !weight ? T(1) : (weight[r * width + column] > 0 ? weight[r * width + column] : T(0));
-        v[j] = outside || (valid && (column < kSsimRadius || column >= width - kSsimRadius)) ? T(0) : w[j];
+        w[j] = weight_of(r, column);
+        v[j] = outside || left_out(column) ? T(0) : w[j];
       }
       alignas(64) T moments[4][kBlock + 2 * kHalo];
       vertical(xs, ys, begin, count, floats, moments);
@@ -70,9 +116,30 @@ template <typename T> struct Forward {
     }
   }
 
+  T weight_of(int64_t r, int column) const {
+    return !weight ? T(1) : (weight[r * width + column] > 0 ? weight[r * width + column] : T(0));
+  }
+  bool left_out(int column) const { return valid && (column < kSsimRadius || column >= width - kSsimRadius); }
+
+  // Floats [from, to), whole pixels, in whose windows x equals y.
+  void equal(int64_t r, int from, int to, bool outside, double* sums) const {
+    T w = 0, v = 0;
+    for (int column = from / 3; column < to / 3; ++column) {
+      const T one = weight_of(r, column);
+      w += one;
+      v += outside || left_out(column) ? T(0) : one;
+    }
+    sums[1] += 3 * v;
+    sums[2] += 3 * w;
+    sums[3] += 3 * v;
+    if (!partials || from == to) return;
+    const int64_t row = r * 3 * width + from;
+    for (int map = 0; map < 3; ++map) std::memset(partials + map * plane + row, 0, sizeof(T) * (to - from));
+  }
+
   static void vertical(const Rows<T>& xs, const Rows<T>& ys, int begin, int count, int floats,
                        T (&moments)[4][kBlock + 2 * kHalo]) {
-    const Span span(begin, count, floats);
+    const Span span = reached(begin, count, floats);
     for (auto& buffer : moments) blank_outside(buffer, begin, span);
     const int shift = kHalo - begin;
 #pragma omp simd
@@ -138,7 +205,8 @@ template <typename T> int forward(const luxel_photometric_loss_args& args) {
     replace_ignored(x, y, weight, pixels, replaced);
     x = replaced;
   }
-  const Forward<T> job = {x, y, weight, static_cast<T*>(args.partials), 3 * pixels, args.width, args.height, args.valid != 0};
+  const Differing differing(x, y, rows, args.height, 3 * args.width);
+  const Forward<T> job = {x, y, weight, differing, static_cast<T*>(args.partials), 3 * pixels, args.width, args.height, args.valid != 0};
 #pragma omp parallel for schedule(dynamic, 4)
   for (int64_t r = 0; r < rows; ++r) job.row(r, sums + r * kSums);
   double total[kSums] = {};
@@ -154,6 +222,7 @@ template <typename T> int forward(const luxel_photometric_loss_args& args) {
 
 template <typename T> struct Backward {
   const T *x, *y, *weight, *partials;
+  const Differing& differing;
   T *g_rgb, by_l1, by_ssim;
   int64_t plane;
   int width, height;
@@ -161,8 +230,11 @@ template <typename T> struct Backward {
   void row(int64_t r) const {
     const int floats = 3 * width, i = static_cast<int>(r % height);
     const int64_t image = (r - i) * floats, start = r * floats;
-    for (int begin = 0; begin < floats; begin += kBlock) {
-      const int count = floats - begin < kBlock ? floats - begin : kBlock;
+    const Span span = differing.within(r, 2);  // every partial that is not 0 lies within one window of a difference
+    std::memset(g_rgb + start, 0, sizeof(T) * span.first);
+    std::memset(g_rgb + start + span.last, 0, sizeof(T) * (floats - span.last));
+    for (int begin = span.first; begin < span.last; begin += kBlock) {
+      const int count = smaller(span.last - begin, kBlock);
       alignas(64) T sums[3][kBlock + 2 * kHalo];
       for (int map = 0; map < 3; ++map)
         vertical(Rows<T>(partials + map * plane + image, i, height, floats), begin, count, floats, sums[map]);
@@ -181,7 +253,7 @@ template <typename T> struct Backward {
   }
 
   static void vertical(const Rows<T>& maps, int begin, int count, int floats, T* buffer) {
-    const Span span(begin, count, floats);
+    const Span span = reached(begin, count, floats);
     blank_outside(buffer, begin, span);
     const int shift = kHalo - begin;
 #pragma omp simd
@@ -198,8 +270,10 @@ template <typename T> int backward(const luxel_photometric_loss_args& args) {
   const int64_t rows = static_cast<int64_t>(args.cameras) * args.height;
   const T g = static_cast<const T*>(args.g_loss)[0];
   const T* scales = static_cast<const T*>(args.scales);
-  const Backward<T> job = {static_cast<const T*>(args.rgb), static_cast<const T*>(args.target),
-                           static_cast<const T*>(args.weight), static_cast<const T*>(args.partials),
+  const T* x = static_cast<const T*>(args.rgb);
+  const T* y = static_cast<const T*>(args.target);
+  const Differing differing(x, y, rows, args.height, 3 * args.width);
+  const Backward<T> job = {x, y, static_cast<const T*>(args.weight), static_cast<const T*>(args.partials), differing,
                            static_cast<T*>(args.g_rgb), g * scales[0], g * scales[1], 3 * rows * args.width,
                            args.width, args.height};
 #pragma omp parallel for schedule(dynamic, 4)

@@ -81,6 +81,37 @@ def test_gradcheck_through_the_shipped_path(shape: tuple[int, ...], weighted: bo
     )
 
 
+@pytest.mark.parametrize("padding", ["zero", "valid"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("rows, columns", [((30, 41), (200, 230)), ((0, 3), (0, 1)), ((69, 70), (399, 400))])
+def test_what_is_equal_around_an_object_changes_nothing(
+    precision: dict[str, Any],
+    rows: tuple[int, int],
+    columns: tuple[int, int],
+    weighted: bool,
+    padding: Padding,
+) -> None:
+    near, target, weight = images((70, 400, 3), precision["dtype"], weighted)
+    rgb = target.clone()
+    rgb[slice(*rows), slice(*columns)] = near[slice(*rows), slice(*columns)]
+    wide = None if weight is None else weight.double()
+    expected, g_expected = value_and_gradient(
+        reference.photometric_loss, rgb.double(), target.double(), wide, 0.3, padding
+    )
+    there = [None if t is None else t.to(precision["device"]) for t in (rgb, target, weight)]
+    actual, g_found = value_and_gradient(photometric_loss, *there, 0.3, padding)
+    single = precision["dtype"] == torch.float32
+    assert abs(actual.item() - expected.item()) <= (1e-6 if single else 1e-12)
+    assert (g_found.cpu().double() - g_expected).norm() <= (1e-4 if single else 1e-11) * g_expected.norm()
+
+
+def test_a_pixel_that_is_not_a_number_is_a_difference(device: torch.device) -> None:
+    target = torch.full((40, 60, 3), 0.5, device=device)
+    rgb = target.clone()
+    rgb[20, 30, 1] = float("nan")
+    assert photometric_loss(rgb, target).isnan()
+
+
 def test_known_values(device: torch.device) -> None:
     same = torch.rand(20, 20, 3, generator=torch.Generator().manual_seed(1)).to(device)
     assert photometric_loss(same, same, ssim_weight=0.5).item() == pytest.approx(0, abs=1e-6)
