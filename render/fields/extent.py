@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 
 from luxel.render.camera import Points, View
 from luxel.render.fields.posed_images import Box, PosedImages, box_of, read_view
@@ -15,6 +16,8 @@ from luxel.render.fields.radiance_config import RadianceConfig
 from luxel.render.ops.field.march_rays import Region
 
 FINEST = 2048  # points along the sides of a box that one object fills (Müller et al. 2022, table 1), or of an inner box
+NEAR = 0.05  # without points, where training rays begin, in sides of the inner box
+MOST_POINTS = 10_000  # that depths are taken of
 GROWTH = 1 / 256  # of steps with the distance in a whole place (Müller et al. 2022, appendix E.1)
 DISTORTION = 1e-3
 CASCADES = 5  # where nothing says how far a place reaches
@@ -86,6 +89,29 @@ def cascades_of(views: Sequence[View], points: Points | None = None) -> int:
     else:
         reach = max(reach, half * 2 ** (CASCADES - 2))
     return min(2 + math.ceil(math.log2(max(reach / half, 1))), MOST_BY_CAPTURE)
+
+
+def nearest(views: Sequence[View], points: Points | None, side: float) -> float:
+    """Where rays of training views begin, so that nothing is learnt right in front of cameras; units of the capture.
+
+    A third of the depth that 1 % of the points in the views are nearer than; without points a small part of the inner
+    box, whose side is given.
+    """
+    if points is None or not len(points.xyz):
+        return NEAR * side
+    xyz = torch.from_numpy(points.xyz[:: 1 + len(points.xyz) // MOST_POINTS]).float()
+    depths: list[torch.Tensor] = []
+    for view in views:
+        camera = view.camera
+        x, y, z = (xyz @ camera.world_to_cam[:3, :3].float().T + camera.world_to_cam[:3, 3].float()).unbind(
+            -1
+        )
+        fx, fy, cx, cy = camera.intrinsics.tolist()
+        across = (fx * x + (cx - camera.width / 2) * z).abs() < camera.width / 2 * z
+        along = (fy * y + (cy - camera.height / 2) * z).abs() < camera.height / 2 * z
+        depths.append(z[across & along])
+    known = torch.cat(depths)
+    return float(np.percentile(known.numpy(), 1)) / 3 if len(known) else NEAR * side
 
 
 def region_of(config: RadianceConfig, box: Sequence[float], places: int, cells: int) -> Region:

@@ -86,14 +86,19 @@ class Occupancy(nn.Module):
         self.refresh(self.cascades > 1 and step >= ALL_SEEN)
 
     def refresh(self, alone: bool = False) -> None:
-        """Sets the bits by the densities: above the threshold, or (unless ``alone``) above the mean where
-        that is less."""
+        """Sets the bits by the densities: above the threshold, or (unless ``alone``) above the mean where that is less.
+
+        The mean is that of the cells that can be occupied.
+        """
         g, part = self.resolution, len(self.bits) // self.cascades
         if self.seen is not None:
             self.densities.mul_(self.seen.flatten())
         for k, densities in enumerate(self.densities.view(self.cascades, g, g, g)):
             threshold = THRESHOLD / 2**k
-            least = threshold if alone else densities.mean().clamp_max(threshold)
+            mean = (
+                densities.mean() if self.seen is None else densities.sum() / self.seen[k].sum().clamp_min(1)
+            )
+            least = threshold if alone else mean.clamp_max(threshold)
             self.bits[k * part : (k + 1) * part].copy_(pack_cells(densities > least))
 
     def restrict(self, seen: Tensor) -> None:

@@ -22,7 +22,7 @@ from luxel.render.fields.drawing.snapshot import (
 )
 from luxel.render.fields.drawing.wavefront import WavefrontRenderer
 from luxel.render.fields.drawing.wavefront_polled import render_wavefront_polled
-from luxel.render.fields.extent import adapted_to, cascades_in, inner_box, region_of
+from luxel.render.fields.extent import adapted_to, cascades_in, inner_box, nearest, region_of
 from luxel.render.fields.occupancy import Occupancy, seen_cells
 from luxel.render.fields.posed_images import (
     BLENDER_BOX,
@@ -51,8 +51,6 @@ FEATURES = 16  # from the density network to the colour network
 MOST_DENSITY = 15.0  # before the activation
 DISTORTION_UNIT = 1024.0  # steps along a ray that are a unit of length in the distortion
 RAYS_OF_PART, ROWS_OF_WAVE = 1 << 21, 1 << 21  # most rays of a part of an image, most positions of a wave
-NEAR = 0.05  # in a whole place, where training rays begin, in sides of the inner box
-INITIAL = 4.0  # density of a whole place before training, per side of the inner box
 FEWEST = 2  # cameras that see a cell of a whole place; others are empty
 SCORED = 8  # training views to score on if none are held out
 
@@ -133,8 +131,8 @@ class RadianceField(Application):
 
     @property
     def scale(self) -> float:
-        """1 / the unit of length of the density network: the side of a box, a fraction of that of an inner box."""
-        return (INITIAL if self.config.whole else 1) / self.region.size
+        """1 / the unit of length of the density network: the side of the (inner) box."""
+        return 1 / self.region.size
 
     @property
     def centres(self) -> Tensor:
@@ -168,10 +166,10 @@ class RadianceField(Application):
         self.box.copy_(torch.tensor(box, dtype=torch.float64))
         self._data = given
         if self.config.whole:
-            self._images = self._images._replace(near=max(self._images.near, NEAR * self.region.size))
+            near = max(self._images.near, nearest(given.views, given.points, self.region.size))
+            self._images = self._images._replace(near=near)
             cameras = [view.camera for view in given.views]
-            region = self.region._replace(near=self._images.near)
-            self.occupancy.restrict(seen_cells(region, cameras, FEWEST, device))
+            self.occupancy.restrict(seen_cells(self.region._replace(near=near), cameras, FEWEST, device))
         fixed = None if transparent and given.random_background else given.background
         fixed = fixed if self.sky is None else (0.0, 0.0, 0.0)
         self._background = None if fixed is None else torch.tensor(fixed, device=device)
@@ -230,8 +228,7 @@ class RadianceField(Application):
 
     def densities(self, positions: Tensor) -> Tensor:
         """Density at positions in the box as [0, 1]^3, [N, 3] to [N], per longest side of the box."""
-        density = self.density(positions)[:, 0].clamp(-MOST_DENSITY, MOST_DENSITY).exp()
-        return INITIAL * density if self.config.whole else density
+        return self.density(positions)[:, 0].clamp(-MOST_DENSITY, MOST_DENSITY).exp()
 
     def after_step(self, step: int) -> None:
         """Updates the occupancy grid when it is due."""

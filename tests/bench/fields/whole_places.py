@@ -1,6 +1,7 @@
 """Trains radiance fields of captures for a minute each, and prints how good they are and what their steps are made of.
 
-    python tests/bench/fields/whole_places.py CAPTURE... [--seconds 60] [--set NAME=VALUE ...] [--max-size 120 --miniature 8]
+    python tests/bench/fields/whole_places.py CAPTURE... [--seconds 60] [--set NAME=VALUE ...]
+    python tests/bench/fields/whole_places.py CAPTURE... --steps 1000 --max-size 120 --miniature 8   (on a CPU)
 
 For each capture: held-out PSNR and SSIM, steps, ms a step, and while it trains rays a step, samples per ray that are
 marched and that are visible, the share of these that carry weight, and occupied cells of each cascade. After it: the
@@ -52,10 +53,11 @@ def miniature(factor: int) -> type[RadianceField]:
 
 
 def reduced(config: RadianceConfig, factor: int) -> RadianceConfig:
-    """With fewer points and longer steps."""
+    """With fewer points and longer steps; the distortion is in units of steps."""
     finest = None if config.finest is None else max(16, config.finest // factor)
     growth = None if config.growth is None else config.growth * factor
-    return replace(config, finest=finest, growth=growth)
+    distortion = None if config.distortion is None else config.distortion * factor
+    return replace(config, finest=finest, growth=growth, distortion=distortion)
 
 
 def counts(field: RadianceField) -> str:
