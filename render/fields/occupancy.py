@@ -15,7 +15,7 @@ DECAY = 0.95
 # At this density a step of a 1024th of the diagonal absorbs 1 % of the light.
 THRESHOLD = 0.01 * 1024 / math.sqrt(3)
 WARM_UP = 256  # steps in which updates evaluate all cells
-ALL_SEEN = 1024  # steps after which cascades use the threshold alone: what no camera has seen keeps its first density
+ALL_SEEN = 1024  # steps after which cascades use the threshold alone: what is hidden keeps its first density
 EVERY = 16  # steps between updates; more often in the first 240 steps
 BLOCK = 4  # cells along the sides of what `seen_cells` tests together
 ROWS = 1 << 20  # positions at which the field is evaluated at a time
@@ -35,7 +35,7 @@ class Occupancy(nn.Module):
         seen: which cells can be occupied, bool [K, G, G, G], indexed [cascade, z, y, x]; None: all.
         densities: per cell the greatest density found so far, decaying at each update, [K G^3], the first axis fastest.
         bits: whether they are above the threshold, as `luxel.render.ops.field.march_rays.pack_cells` has them, uint8
-            [K G^3 / 8]; all set at first. Steps are longer farther out: the threshold halves from grid to grid.
+            [K G^3 / 8]; all set at first.
 
     Raises:
         ValueError: the resolution is not a multiple of 4 in 4 to 1024.
@@ -94,11 +94,10 @@ class Occupancy(nn.Module):
         if self.seen is not None:
             self.densities.mul_(self.seen.flatten())
         for k, densities in enumerate(self.densities.view(self.cascades, g, g, g)):
-            threshold = THRESHOLD / 2**k
             mean = (
                 densities.mean() if self.seen is None else densities.sum() / self.seen[k].sum().clamp_min(1)
             )
-            least = threshold if alone else mean.clamp_max(threshold)
+            least = THRESHOLD if alone else mean.clamp_max(THRESHOLD)
             self.bits[k * part : (k + 1) * part].copy_(pack_cells(densities > least))
 
     def restrict(self, seen: Tensor) -> None:

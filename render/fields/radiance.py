@@ -299,14 +299,14 @@ class RadianceField(Application):
     def _samples(self, batch: Drawn) -> Samples:
         """Samples of a step: the visible ones, or all."""
         raw = self.march(batch)
-        return raw if self.config.marched == 0 else self.visible(raw)
+        return raw if self.config.rooms == 0 else self.visible(raw)
 
     def march(self, batch: Drawn) -> Samples:
         """Samples along the rays of a step wherever cells are occupied."""
         capacity = self.config.batch
-        if self.config.marched == 0:
+        if self.config.rooms == 0:
             return self._marched(batch, capacity, _target_count(capacity))
-        return self._marched(batch, capacity * self.config.marched, 0)
+        return self._marched(batch, capacity * self.config.rooms, 0)
 
     def visible(self, raw: Samples) -> Samples:
         """The visible ones among samples of `march`; sets the number of rays of the next step."""

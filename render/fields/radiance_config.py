@@ -16,9 +16,9 @@ ExtentName = Literal["auto", "box", "contracted", "cascades"]
 class RadianceConfig(FieldConfig):
     """A radiance field and its training."""
 
-    marched: Annotated[int, Bounds(0, 64)] = 4
+    marched: Annotated[int, Bounds(0, 64)] | None = None
     """Batches of samples that are marched and evaluated for density alone, to fill one batch with visible samples;
-    0: a step takes all samples."""
+    0: a step takes all samples. None: 4, in a whole place 2."""
     least_alpha: ShareBelow1 = 0.0
     """With `marched`: leave out samples whose alpha is below this."""
     huber: Positive = 0.1
@@ -38,6 +38,11 @@ class RadianceConfig(FieldConfig):
     sky: bool | None = None
     """Learn the colour behind a whole place by direction; images must have no alpha. None: in a whole place
     whose images have none."""
+
+    @property
+    def rooms(self) -> int:
+        """`marched`, resolved."""
+        return self.marched if self.marched is not None else 2 if self.whole else 4
 
     @property
     def whole(self) -> bool:

@@ -65,7 +65,7 @@ def counts(field: RadianceField) -> str:
     live = field.live.clone()
     with torch.no_grad():
         raw = field.march(field.draw_batch(torch.Generator(field.device).manual_seed(1)))
-        seen = field.visible(raw) if field.config.marched else raw
+        seen = field.visible(raw) if field.config.rooms else raw
         depth = field.density(seen.positions)[:, 0].clamp(-MOST_DENSITY, MOST_DENSITY).exp()
     field.live.copy_(live)
     weights = torch.cat(list(_weights(depth * field.scale * seen.dt, seen.ranges)) or [seen.t[:0]])
