@@ -53,7 +53,7 @@ class FieldConfig(Options):
     """Fields of images: colours are linear and unbounded; chosen by the data, for HDR images."""
     log2_entries: Annotated[int, Bounds(3, 28)] | None = None
     """Logarithm to base 2 of the largest number of entries of a level, 3 to 28; None: 19, for radiance fields of whole
-    places 22 to 24 by the number of pixels."""
+    places 19 to 24 by the number of pixels."""
     hashing: HashingName | None = None
     """What a hash encoding hashes. spatial: single points; blocks: blocks of 8 neighbouring points, which are stored
     together. None: blocks, but spatial with --backend tiny-cuda-nn."""
@@ -90,7 +90,7 @@ class FieldConfig(Options):
     """Decay of the running mean of all parameters, which is what is drawn and evaluated; 0: no mean."""
     schedule: ScheduleName = "steps"
     """When the learning rate decays. steps: at `decay_from` and every `decay_every` steps after it; shares: at 1/2, 3/4
-    and 9/10 of the steps."""
+    and 9/10 of the steps, or of `seconds` where that is earlier."""
     warm_up: StepsOrNever = 0
     """Steps in which the learning rate rises linearly from a hundredth of its value."""
     decay_factor: PositiveShare = 0.33
@@ -118,14 +118,14 @@ class FieldConfig(Options):
         """A copy with this number of points along an axis of the finest level."""
         return dataclasses.replace(self, finest=points)
 
-    def rate_at(self, step: int) -> float:
-        """The learning rate of a step, the first of which is 0."""
+    def rate_at(self, step: int, elapsed: float = 0.0) -> float:
+        """The learning rate of a step, the first of which is 0, before which a share of `seconds` has elapsed."""
         warmth = step / self.warm_up if step < self.warm_up else 1.0
-        return self.rate * (0.01 + 0.99 * warmth) * self.decay_factor ** self._decays(step)
+        return self.rate * (0.01 + 0.99 * warmth) * self.decay_factor ** self._decays(step, elapsed)
 
-    def _decays(self, step: int) -> int:
+    def _decays(self, step: int, elapsed: float) -> int:
         if self.schedule == "shares":
-            return sum(step >= share * self.steps for share in SHARES)
+            return sum(step >= share * self.steps or elapsed >= share for share in SHARES)
         if step < self.decay_from:
             return 0
         return 1 if self.decay_every <= 0 else 1 + (step - self.decay_from) // self.decay_every

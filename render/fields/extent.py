@@ -8,49 +8,58 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 
 from luxel.render.camera import Points, View
 from luxel.render.fields.posed_images import Box, PosedImages, box_of, read_view
 from luxel.render.fields.radiance_config import RadianceConfig
 from luxel.render.ops.field.march_rays import Region
 
-FINEST_OF_OBJECTS = (
-    2048  # points along the sides of a box that one object fills (Müller et al. 2022, table 1)
-)
+FINEST = 2048  # points along the sides of a box that one object fills (Müller et al. 2022, table 1), or of an inner box
+NEAR = 0.05  # without points, where training rays begin, in sides of the inner box
+MOST_POINTS = 10_000  # that depths are taken of
 GROWTH = 1 / 256  # of steps with the distance in a whole place (Müller et al. 2022, appendix E.1)
 DISTORTION = 1e-3
-CASCADES = 7  # where nothing says how far a place reaches; at most two more
-FEWEST_CASCADES = 5  # few points are found far away
-ENTRIES = ((24, 22), (27, 23), (math.inf, 24))  # up to 2^a pixels, tables of 2^b entries
+CASCADES = 5  # where nothing says how far a place reaches
+MOST_BY_CAPTURE = 9
+# Up to 2^a pixels, tables of 2^b entries. Tables that exceed a GPU's caches cost several times as much a step.
+ENTRIES = ((25, 19), (27, 20), (28, 21), (30, 22), (32, 23), (math.inf, 24))
 INNER, NEARLY_ALL = 80.0, 99.5  # per cent of the points in the innermost box, and in the outermost
 
 
 def adapted_to(config: RadianceConfig, data: PosedImages | Sequence[View]) -> RadianceConfig:
     """A configuration whose open options are chosen by a capture.
 
-    What is represented is a box unless the configuration says otherwise; of images with alpha it is finer.
+    Images with alpha show an object, in a box; others a whole place.
     """
     given = data if isinstance(data, PosedImages) else PosedImages(list(data))
     views = given.views
     if not len(views):
         return config
     transparent = read_view(views[0])[0].shape[1] == 4
-    if config.extent is None:
-        config = dataclasses.replace(config, extent="box")
+    if config.extent == "auto":
+        config = dataclasses.replace(config, extent="box" if transparent else "cascades")
     if config.extent == "box":
         return dataclasses.replace(
-            config, finest=FINEST_OF_OBJECTS if transparent and config.finest is None else config.finest
+            config, finest=FINEST if transparent and config.finest is None else config.finest
         )
+    if config.cascades is None:
+        config = dataclasses.replace(config, cascades=cascades_of(views, given.points))
     pixels = sum(view.camera.width * view.camera.height for view in views)
     entries = next(entries for most, entries in ENTRIES if pixels <= 2**most)
     return dataclasses.replace(
         config,
-        cascades=cascades_of(views, given.points) if config.cascades is None else config.cascades,
+        finest=_finest_of(config) if config.finest is None else config.finest,
         growth=GROWTH if config.growth is None else config.growth,
         distortion=DISTORTION if config.distortion is None else config.distortion,
         sky=not transparent if config.sky is None else config.sky,
         log2_entries=entries if config.log2_entries is None else config.log2_entries,
     )
+
+
+def _finest_of(config: RadianceConfig) -> int:
+    """As many points along the inner box as an object has along its own."""
+    return FINEST * (2 if config.extent == "contracted" else 2 ** (cascades_in(config) - 1))
 
 
 def inner_box(views: Sequence[View], points: Points | None = None) -> Box:
@@ -67,7 +76,10 @@ def inner_box(views: Sequence[View], points: Points | None = None) -> Box:
 
 
 def cascades_of(views: Sequence[View], points: Points | None = None) -> int:
-    """Boxes, each twice as large as the one before, until they hold all cameras and nearly all points, and one more."""
+    """Boxes, each twice as large as the one before, until they hold all cameras and nearly all points, and one more.
+
+    What is behind them is of the colour of its direction.
+    """
     box = np.asarray(inner_box(views, points)).reshape(2, 3)
     middle, half = box.mean(0), float((box[1] - box[0]).max()) / 2
     eyes = np.stack([view.camera.position.double().numpy() for view in views])
@@ -76,13 +88,36 @@ def cascades_of(views: Sequence[View], points: Points | None = None) -> int:
         reach = max(reach, float(np.percentile(_reach(points)[1], NEARLY_ALL)))
     else:
         reach = max(reach, half * 2 ** (CASCADES - 2))
-    return min(max(2 + math.ceil(math.log2(max(reach / half, 1))), FEWEST_CASCADES), CASCADES + 2)
+    return min(2 + math.ceil(math.log2(max(reach / half, 1))), MOST_BY_CAPTURE)
+
+
+def nearest(views: Sequence[View], points: Points | None, side: float) -> float:
+    """Where rays of training views begin, so that nothing is learnt right in front of cameras; units of the capture.
+
+    A third of the depth that 1 % of the points in the views are nearer than; without points a small part of the inner
+    box, whose side is given.
+    """
+    if points is None or not len(points.xyz):
+        return NEAR * side
+    xyz = torch.from_numpy(points.xyz[:: 1 + len(points.xyz) // MOST_POINTS]).float()
+    depths: list[torch.Tensor] = []
+    for view in views:
+        camera = view.camera
+        x, y, z = (xyz @ camera.world_to_cam[:3, :3].float().T + camera.world_to_cam[:3, 3].float()).unbind(
+            -1
+        )
+        fx, fy, cx, cy = camera.intrinsics.tolist()
+        across = (fx * x + (cx - camera.width / 2) * z).abs() < camera.width / 2 * z
+        along = (fy * y + (cy - camera.height / 2) * z).abs() < camera.height / 2 * z
+        depths.append(z[across & along])
+    known = torch.cat(depths)
+    return float(np.percentile(known.numpy(), 1)) / 3 if len(known) else NEAR * side
 
 
 def region_of(config: RadianceConfig, box: Sequence[float], places: int, cells: int) -> Region:
     """Where rays are sampled around a box, and how finely."""
     region = Region.of_box(box, places=places, resolution=cells)
-    if config.extent in (None, "box"):
+    if not config.whole:
         return region
     return region._replace(
         cascades=cascades_in(config), contracted=config.extent == "contracted", growth=config.growth or 0.0
@@ -91,7 +126,7 @@ def region_of(config: RadianceConfig, box: Sequence[float], places: int, cells: 
 
 def cascades_in(config: RadianceConfig) -> int:
     """Number of boxes of a configuration."""
-    return 1 if config.extent in (None, "box") else config.cascades or CASCADES
+    return config.cascades or CASCADES if config.whole else 1
 
 
 def _reach(points: Points) -> tuple[np.ndarray, np.ndarray]:

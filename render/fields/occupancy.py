@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 
-from luxel.render.ops.field.march_rays import pack_cells, unpack_cells
+from luxel.render.camera import Camera
+from luxel.render.ops.field.march_rays import Region, pack_cells, unpack_cells
 
 DECAY = 0.95
 # At this density a step of a 1024th of the diagonal absorbs 1 % of the light.
 THRESHOLD = 0.01 * 1024 / math.sqrt(3)
 WARM_UP = 256  # steps in which updates evaluate all cells
-ALL_SEEN = 1024  # steps after which cascades use the threshold alone: what no camera has seen keeps its first density
+ALL_SEEN = 1024  # steps after which cascades use the threshold alone: what is hidden keeps its first density
 EVERY = 16  # steps between updates; more often in the first 240 steps
+BLOCK = 4  # cells along the sides of what `seen_cells` tests together
 ROWS = 1 << 20  # positions at which the field is evaluated at a time
 
 
@@ -30,9 +32,10 @@ class Occupancy(nn.Module):
         same centre.
 
     Attributes:
+        seen: which cells can be occupied, bool [K, G, G, G], indexed [cascade, z, y, x]; None: all.
         densities: per cell the greatest density found so far, decaying at each update, [K G^3], the first axis fastest.
         bits: whether they are above the threshold, as `luxel.render.ops.field.march_rays.pack_cells` has them, uint8
-            [K G^3 / 8]; all set at first. Steps are longer farther out: the threshold halves from grid to grid.
+            [K G^3 / 8]; all set at first.
 
     Raises:
         ValueError: the resolution is not a multiple of 4 in 4 to 1024.
@@ -46,6 +49,7 @@ class Occupancy(nn.Module):
         if not 4 <= resolution <= 1024 or resolution % 4:
             raise ValueError(f"Occupancy: resolution must be a multiple of 4, 4 to 1024, got {resolution}")
         self.resolution, self.cascades = resolution, cascades
+        self.seen: Tensor | None = None
         self.register_buffer("densities", torch.zeros(cascades * resolution**3))
         self.register_buffer("bits", torch.full((cascades * resolution**3 // 8,), 255, dtype=torch.uint8))
 
@@ -82,13 +86,24 @@ class Occupancy(nn.Module):
         self.refresh(self.cascades > 1 and step >= ALL_SEEN)
 
     def refresh(self, alone: bool = False) -> None:
-        """Sets the bits by the densities: above the threshold, or (unless ``alone``) above the mean where
-        that is less."""
+        """Sets the bits by the densities: above the threshold, or (unless ``alone``) above the mean where that is less.
+
+        The mean is that of the cells that can be occupied.
+        """
         g, part = self.resolution, len(self.bits) // self.cascades
+        if self.seen is not None:
+            self.densities.mul_(self.seen.flatten())
         for k, densities in enumerate(self.densities.view(self.cascades, g, g, g)):
-            threshold = THRESHOLD / 2**k
-            least = threshold if alone else densities.mean().clamp_max(threshold)
+            mean = (
+                densities.mean() if self.seen is None else densities.sum() / self.seen[k].sum().clamp_min(1)
+            )
+            least = THRESHOLD if alone else mean.clamp_max(THRESHOLD)
             self.bits[k * part : (k + 1) * part].copy_(pack_cells(densities > least))
+
+    def restrict(self, seen: Tensor) -> None:
+        """Lets cells be occupied only where ``seen`` is set, bool [K, G, G, G], indexed [cascade, z, y, x]."""
+        self.seen = seen.to(self.bits.device)
+        self.bits &= torch.cat([pack_cells(grid) for grid in self.seen])
 
     def share(self) -> Tensor:
         """The share of cells that are occupied, a scalar on the device."""
@@ -119,3 +134,53 @@ class Occupancy(nn.Module):
         within = torch.rand(corner.shape, device=cells.device, generator=generator)
         place = (corner + within) / g
         return place if side is None else (place - 0.5) * side + 0.5
+
+
+def seen_cells(region: Region, cameras: Sequence[Camera], fewest: int, device: torch.device) -> Tensor:
+    """Cells that lie in the views of at least ``fewest`` cameras, between the near plane and infinity.
+
+    Nothing that is not seen can be learnt. Blocks of 4 x 4 x 4 cells are tested together, by the sphere around them:
+    cells near to the border of a view count as in it.
+
+    Args:
+        region: boxes, near, and resolution of the occupancy.
+        cameras: one or more pinholes.
+        fewest: number of cameras that must see a cell.
+        device: of the result.
+
+    Returns:
+        bool [K, G, G, G], indexed [cascade, z, y, x].
+    """
+    along = region.resolution // BLOCK
+    low, high = (torch.tensor(region.box[i : i + 3], device=device, dtype=torch.float32) for i in (0, 3))
+    middle, sides = (low + high) / 2, high - low
+    centre = (torch.arange(along, device=device) + 0.5) / along - 0.5
+    grid = torch.stack(torch.meshgrid(centre, centre, centre, indexing="ij"), -1).flip(-1).reshape(-1, 3)
+    seen: list[Tensor] = []
+    for k in range(region.cascades):
+        points = middle + 2.0**k * sides * grid
+        radius = 2.0**k / along * float(sides.norm()) / 2
+        count = torch.zeros(len(points), dtype=torch.int32, device=device)
+        for camera in cameras:
+            count += _in_view(points, radius, camera, region.near)
+        blocks = (count >= fewest).view(along, along, along)
+        for axis in range(3):
+            blocks = blocks.repeat_interleave(BLOCK, axis)
+        seen.append(blocks)
+    return torch.stack(seen)
+
+
+def _in_view(points: Tensor, radius: float, camera: Camera, near: float) -> Tensor:
+    """Whether spheres reach into the pyramid of a camera's view, [N]."""
+    pose = camera.world_to_cam.to(points)
+    local = points @ pose[:3, :3].T + pose[:3, 3]
+    x, y, z = local.unbind(-1)
+    fx, fy, cx, cy = (float(number) for number in camera.intrinsics)
+    inside = z > near - radius
+    for across, focal, centre, size in ((x, fx, cx, camera.width), (y, fy, cy, camera.height)):
+        for side, edge in (
+            (-1.0, -centre / focal),
+            (1.0, (size - centre) / focal),
+        ):  # across / z of both edges
+            inside &= side * (across - edge * z) <= radius * (1 + edge * edge) ** 0.5
+    return inside

@@ -50,15 +50,24 @@ class FieldOptimizer:
         self._rows = torch.zeros(ROWS, 4, dtype=self._moved[0].dtype, device=device)
         self._cursor = torch.zeros(1, dtype=torch.int64, device=device)
         self._sent_from, self._next = 0, -1
+        self._rates: list[float] = []  # of the rows
 
     @property
     def captures(self) -> int:
         """How many CUDA graphs have been captured."""
         return self._replay.captures
 
-    def step(self, step: int) -> Tensor:
-        """Submits step number ``step``; returns its loss, a scalar that the next step overwrites."""
-        self._reach(step)
+    def step(self, step: int, elapsed: float = 0.0) -> Tensor:
+        """Submits a step.
+
+        Args:
+            step: its number, from 0.
+            elapsed: share of the run's seconds that have elapsed, where they are limited.
+
+        Returns:
+            Its loss, a scalar that the next step overwrites.
+        """
+        self._reach(step, elapsed)
         application = self.application
         application.before_step(step)
         with self._updating():
@@ -156,19 +165,22 @@ class FieldOptimizer:
         tables = [i for i in range(len(gradients)) if i not in self._decays]
         return groups + [([i], (gradients[i] != 0).flatten(1).any(-1)) for i in tables]
 
-    def _reach(self, step: int) -> None:
-        """Makes the cursor point at ``step``, uploading rows if it is not among those present."""
-        if step == self._next and step < self._sent_from + ROWS:
+    def _reach(self, step: int, elapsed: float) -> None:
+        """Makes the cursor point at ``step``, uploading rows if it is not among those present, or if time has decayed
+        the learning rate since."""
+        config = self.application.config
+        present = step == self._next and step < self._sent_from + ROWS
+        if present and self._rates[step - self._sent_from] == config.rate_at(step, elapsed):
             self._next += 1
             return
-        config = self.application.config
+        self._rates = [config.rate_at(s, elapsed) for s in range(step, step + ROWS)]
         betas = config.beta1, config.beta2
         rows = [
             [
-                *adam_schedule([config.rate_at(s)], s + 1, betas),
+                *adam_schedule([rate], s + 1, betas),
                 (1 - config.ema) / (1 - config.ema ** (s + 1)),
             ]
-            for s in range(step, step + ROWS)
+            for s, rate in enumerate(self._rates, step)
         ]
         sent = torch.tensor(rows, dtype=self._rows.dtype)
         if self._rows.is_cuda:

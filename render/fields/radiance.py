@@ -22,8 +22,8 @@ from luxel.render.fields.drawing.snapshot import (
 )
 from luxel.render.fields.drawing.wavefront import WavefrontRenderer
 from luxel.render.fields.drawing.wavefront_polled import render_wavefront_polled
-from luxel.render.fields.extent import adapted_to, cascades_in, inner_box, region_of
-from luxel.render.fields.occupancy import Occupancy
+from luxel.render.fields.extent import adapted_to, cascades_in, inner_box, nearest, region_of
+from luxel.render.fields.occupancy import Occupancy, seen_cells
 from luxel.render.fields.posed_images import (
     BLENDER_BOX,
     DeviceImages,
@@ -51,6 +51,7 @@ FEATURES = 16  # from the density network to the colour network
 MOST_DENSITY = 15.0  # before the activation
 DISTORTION_UNIT = 1024.0  # steps along a ray that are a unit of length in the distortion
 RAYS_OF_PART, ROWS_OF_WAVE = 1 << 21, 1 << 21  # most rays of a part of an image, most positions of a wave
+FEWEST = 2  # cameras that see a cell of a whole place; others are empty
 SCORED = 8  # training views to score on if none are held out
 
 
@@ -103,8 +104,7 @@ class RadianceField(Application):
         self.density.coherent = True  # samples along rays, cells in their order
         self.colour = mlp_of(config, FEATURES + HARMONICS, 3)
         self.occupancy = Occupancy(self.cells, cascades_in(config))
-        whole = config.extent not in (None, "box")
-        self.sky = Sky(config.precise, config.seed + 3) if whole and config.sky else None
+        self.sky = Sky(config.precise, config.seed + 3) if config.whole and config.sky else None
         self.rays = max(1, config.batch // 2)  # of a step at most
         self.register_buffer("box", torch.tensor(BLENDER_BOX, dtype=torch.float64))
         self.register_buffer("live", torch.tensor([max(1, config.batch // 1024)], dtype=torch.int32))
@@ -131,10 +131,8 @@ class RadianceField(Application):
 
     @property
     def scale(self) -> float:
-        """1 / the unit of length of the density network: the side of a box; of a whole place half the
-        outermost side, so that it begins transparent from its middle to its end."""
-        region = self.region
-        return 1 / region.size if region.cascades == 1 else 2 / (region.size * region.outermost)
+        """1 / the unit of length of the density network: the side of the (inner) box."""
+        return 1 / self.region.size
 
     @property
     def centres(self) -> Tensor:
@@ -161,13 +159,17 @@ class RadianceField(Application):
                 "The colour behind transparent photographs cannot be learnt.",
                 "Leave --sky out, or use --masks none.",
             )
-        whole = self.config.extent not in (None, "box")
-        choose = inner_box if whole else box_of
+        choose = inner_box if self.config.whole else box_of
         box = given.box or choose(given.views, None if transparent else given.points)
         if not all(low < high for low, high in zip(box[:3], box[3:], strict=True)):
             raise LuxelError(f"The box {list(box)} is empty.", "Give low x y z, then high x y z.")
         self.box.copy_(torch.tensor(box, dtype=torch.float64))
         self._data = given
+        if self.config.whole:
+            near = max(self._images.near, nearest(given.views, given.points, self.region.size))
+            self._images = self._images._replace(near=near)
+            cameras = [view.camera for view in given.views]
+            self.occupancy.restrict(seen_cells(self.region._replace(near=near), cameras, FEWEST, device))
         fixed = None if transparent and given.random_background else given.background
         fixed = fixed if self.sky is None else (0.0, 0.0, 0.0)
         self._background = None if fixed is None else torch.tensor(fixed, device=device)
@@ -226,8 +228,7 @@ class RadianceField(Application):
 
     def densities(self, positions: Tensor) -> Tensor:
         """Density at positions in the box as [0, 1]^3, [N, 3] to [N], per longest side of the box."""
-        density = self.density(positions)[:, 0].clamp(-MOST_DENSITY, MOST_DENSITY).exp()
-        return density if self.region.cascades == 1 else density * (self.scale * self.region.size)
+        return self.density(positions)[:, 0].clamp(-MOST_DENSITY, MOST_DENSITY).exp()
 
     def after_step(self, step: int) -> None:
         """Updates the occupancy grid when it is due."""
@@ -297,12 +298,20 @@ class RadianceField(Application):
 
     def _samples(self, batch: Drawn) -> Samples:
         """Samples of a step: the visible ones, or all."""
+        raw = self.march(batch)
+        return raw if self.config.rooms == 0 else self.visible(raw)
+
+    def march(self, batch: Drawn) -> Samples:
+        """Samples along the rays of a step wherever cells are occupied."""
         capacity = self.config.batch
-        target = _target_count(capacity)
-        if self.config.marched == 0:
-            return self._marched(batch, capacity, target)
-        room = capacity * self.config.marched
-        raw = self._marched(batch, room, 0)
+        if self.config.rooms == 0:
+            return self._marched(batch, capacity, _target_count(capacity))
+        return self._marched(batch, capacity * self.config.rooms, 0)
+
+    def visible(self, raw: Samples) -> Samples:
+        """The visible ones among samples of `march`; sets the number of rays of the next step."""
+        capacity = self.config.batch
+        room, target = len(raw.t), _target_count(capacity)
         if raw.t.device.type == "cpu":  # unused rows are not evaluated
             used = max(1, int(raw.counters[SAMPLES]))
             p, d, t, dt = (rows[:used] for rows in raw[:4])

@@ -190,7 +190,7 @@ class FieldTrainer(RunControls[int, FieldResult]):
     def advance(self) -> int:
         """Submits a step; returns the number of steps submitted so far."""
         step = self.steps_done
-        loss = self.optimizer.step(step)
+        loss = self.optimizer.step(step, self.train_seconds / (self.config.seconds or math.inf))
         self.steps_done = step + 1
         report = self.steps_done % self.config.report_every == 0
         if report or self.steps_done % PULSE == 0:

@@ -114,6 +114,16 @@ def test_a_step_is_adam_with_decay_of_weights_and_an_unbiased_mean() -> None:
     torch.testing.assert_close(moved["moved.weight"], plain.weight.detach(), rtol=1e-12, atol=0)
 
 
+def test_the_learning_rate_decays_with_the_time_of_a_run_that_seconds_end() -> None:
+    given = {"rate": 0.05, "schedule": "shares", "ema": 0.0}
+    timed = FieldOptimizer(Line(FieldConfig(**given, steps=10**6)))
+    stepped = FieldOptimizer(Line(FieldConfig(**given, steps=20)))
+    for step in range(20):
+        timed.step(step, elapsed=step / 20)
+        stepped.step(step)
+    assert torch.equal(timed.tensors()["moved.weight"], stepped.tensors()["moved.weight"])
+
+
 def test_sparse_steps_leave_entries_without_a_gradient() -> None:
     class HalfLine(Line):
         off = False
@@ -301,6 +311,8 @@ def test_configurations() -> None:
     shares = replace(config, schedule="shares", steps=100)
     assert [shares.rate_at(s) for s in (0, 49, 50, 74, 75, 89, 90)] == [1, 1, 0.5, 0.5, 0.25, 0.25, 0.125]
     assert replace(shares, steps=200).rate_at(99) == 1  # a run that is made longer
+    assert [shares.rate_at(10, t) for t in (0.49, 0.5, 0.8, 1.0)] == [1, 0.5, 0.25, 0.125]  # seconds end it
+    assert config.rate_at(10, 1.0) == 1
     rising = replace(config, warm_up=10)
     assert [rising.rate_at(s) for s in (0, 5, 10, 20)] == pytest.approx([0.01, 0.505, 1, 0.5], abs=1e-12)
     for wrong in ({"width": 48}, {"ema": 1.0}, {"steps": 0}, {"rate": math.nan}, {"seconds": 0.0}):

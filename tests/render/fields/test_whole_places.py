@@ -14,12 +14,13 @@ import torch
 from luxel.render.camera import Camera, Pixels, Points, View
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import make_application
-from luxel.render.fields.extent import cascades_of, inner_box
+from luxel.render.fields.extent import cascades_of, inner_box, nearest
 from luxel.render.fields.files import load_field, save_field
-from luxel.render.fields.occupancy import Occupancy
+from luxel.render.fields.occupancy import Occupancy, seen_cells
 from luxel.render.fields.optimizer import FieldOptimizer
 from luxel.render.fields.posed_images import PosedImages
 from luxel.render.fields.radiance import RadianceConfig, RadianceField
+from luxel.render.ops.field.march_rays import Region
 from luxel.render.reference.field.march_rays import pixel_rays_reference
 
 CONFIG = RadianceConfig(
@@ -107,14 +108,20 @@ def test_what_a_capture_chooses():
         PosedImages(views, points=points),
     )
     assert isinstance(chosen, RadianceConfig)
-    assert (chosen.extent, chosen.cascades, chosen.sky, chosen.log2_entries) == ("contracted", 5, True, 22)
+    assert (chosen.extent, chosen.cascades, chosen.sky, chosen.log2_entries) == ("contracted", 5, True, 19)
     assert chosen.growth == 1 / 256 and chosen.distortion == 1e-3 and chosen.finest == 64
+    open_options = replace(CONFIG, finest=None, growth=None)
+    for extent, finest in (("auto", 2048 * 16), ("cascades", 2048 * 16), ("contracted", 2 * 2048)):
+        chosen = RadianceField.adapt_config(
+            replace(open_options, extent=extent), PosedImages(views, points=points)
+        )
+        assert chosen.finest == finest and (extent != "auto" or chosen.extent == "cascades")
     kept = RadianceField.adapt_config(
         replace(CONFIG, extent="cascades", cascades=3, growth=0.0, sky=False), views
     )
     assert isinstance(kept, RadianceConfig)
     assert (kept.extent, kept.cascades, kept.growth, kept.sky) == ("cascades", 3, 0.0, False)
-    boxed = RadianceField.adapt_config(replace(CONFIG, growth=None), views)
+    boxed = RadianceField.adapt_config(replace(CONFIG, extent="box", growth=None), views)
     assert boxed == replace(CONFIG, extent="box", growth=None)
     rgba = [
         View(v.name, v.camera, lambda v=v: Pixels(v.read().rgb, np.full((8, 8), 255, np.uint8)))
@@ -131,9 +138,57 @@ def test_boxes_around_a_place():
     assert (np.abs(box.mean(0)) < 0.1).all() and 0.5 < box[1, 0] < 1.5
     far = Points(np.concatenate([points.xyz, 1e4 * points.xyz[-20:]]), np.zeros((1020, 3), np.uint8))
     assert cascades_of(walk(4, 8), far) == 9 and cascades_of(walk(4, 8), points) == 5
-    assert cascades_of(walk(4, 8)) >= 7 and inner_box(walk(4, 8))[0] < 0
+    assert cascades_of(walk(4, 8)) == 5 and inner_box(walk(4, 8))[0] < 0
     one = Points(np.zeros((3, 3), np.float32), np.zeros((3, 3), np.uint8))
     assert inner_box(walk(4, 8), one)[3] > inner_box(walk(4, 8), one)[0]
+
+
+def test_where_training_rays_begin():
+    views, points = walk(4, 8), points_of_place()
+    near = nearest(views, points, 2.0)
+    assert 0.2 < near < 1.1  # cameras are 3 from the middle, points at least 2.2
+    assert (
+        nearest(views, None, 2.0)
+        == nearest(views, Points(np.full((3, 3), 1e3, np.float32), np.zeros((3, 3), np.uint8)), 2.0)
+        == 0.1
+    )
+    field = SmallField(
+        RadianceField.adapt_config(replace(CONFIG, extent="cascades"), PosedImages(views, points=points))
+    )
+    field.begin(PosedImages(views, points=points), torch.device("cpu"))
+    images = field.draw_batch(torch.Generator().manual_seed(0))
+    raw = field.march(images)
+    assert raw.t[raw.t > 0].min() >= near
+
+
+def test_cells_that_cameras_see():
+    """All cells whose centres two cameras see are among them; those behind every camera are not."""
+    cameras = [view.camera for view in walk(3, 8)]
+    region = Region.of_box((-1, -1, -1, 1, 1, 1), places=96, near=0.5, resolution=32)._replace(cascades=4)
+    seen = {fewest: seen_cells(region, cameras, fewest, torch.device("cpu")) for fewest in (1, 2, 4)}
+    axis = (torch.arange(32) + 0.5) / 16 - 1
+    z, y, x = torch.meshgrid(axis, axis, axis, indexing="ij")
+    for k in range(4):
+        count = torch.zeros(32, 32, 32)
+        for camera in cameras:
+            local = (
+                2**k * torch.stack([x, y, z], -1) @ camera.world_to_cam[:3, :3].T + camera.world_to_cam[:3, 3]
+            )
+            fx, fy, cx, cy = camera.intrinsics.tolist()
+            u, v, depth = (
+                fx * local[..., 0] / local[..., 2] + cx,
+                fy * local[..., 1] / local[..., 2] + cy,
+                local[..., 2],
+            )
+            count += (depth > 0.5) & (u > 0) & (u < 8) & (v > 0) & (v < 8)
+        for fewest, cells in seen.items():
+            assert cells[k][count >= fewest].all() and (fewest < 4 or not cells.any())
+    assert seen[2][0].any() and seen[2][3].float().mean() < 0.8 and (seen[1] | ~seen[2]).all()
+    occupancy = Occupancy(32, 4)
+    occupancy.restrict(seen[2])
+    assert torch.equal(occupancy.occupied(), seen[2])
+    occupancy.update(0, lambda p: torch.full((len(p),), 50.0))
+    assert not (occupancy.occupied() & ~seen[2]).any()
 
 
 def test_occupancy_of_cascades():
@@ -150,8 +205,8 @@ def test_occupancy_of_cascades():
     thin = Occupancy(16, 3)
     thin.densities.view(3, -1)[:, ::2] = 2.0
     thin.densities.view(3, -1)[:, 1::2] = 30.0
-    thin.refresh()  # thresholds are 5.9, 3.0 and 1.5: steps are longer farther out
-    assert [float(grid.float().mean()) for grid in thin.occupied()] == [0.5, 0.5, 1.0]
+    thin.refresh()
+    assert [float(grid.float().mean()) for grid in thin.occupied()] == [0.5, 0.5, 0.5]
 
 
 def test_it_is_kept_in_files(tmp_path: Path, device):
