@@ -1,0 +1,59 @@
+"""Configuration of Sphinx; `build.py` runs it over the pages that it has put together."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.ext import napoleon
+
+project = "luxel"
+author = "the authors of luxel"
+copyright = "the authors of luxel, Apache-2.0"  # the name is Sphinx's
+release = version = importlib.metadata.version("luxel")
+
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+source_suffix = {".md": "markdown"}
+nitpicky = False
+
+myst_enable_extensions = ["deflist"]
+myst_heading_anchors = 4  # the anchors of headings are those of GitHub
+
+default_role = "code"  # `name` in docstrings
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_default_options = {"members": True, "undoc-members": False, "show-inheritance": False}
+autodoc_preserve_defaults = True
+autodoc_inherit_docstrings = False
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 88
+html_theme = "furo"
+html_title = "luxel"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_show_sphinx = False
+
+SECTIONS = napoleon.Config(napoleon_use_rtype=False, napoleon_use_ivar=True)
+MARKUP = re.compile(r"(``.*?``|`[^`]*`)|(?<!^)(?<!\\)([*|]|(?<=\w)_(?!\w))", re.MULTILINE)
+
+
+def read_docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Docstrings are plain text with code in backticks, and sections (Args, Returns, Raises) where they have any.
+
+    What reStructuredText would read as emphasis or as a substitution stays as it is written. Sphinx's extension
+    napoleon would take `sharp: as the camera made them` under an attribute for a type and its description, so it is
+    not asked there.
+    """
+    text = MARKUP.sub(lambda match: match[1] or "\\" + match[2], "\n".join(lines))
+    if what in ("attribute", "data", "property"):
+        lines[:] = text.split("\n")
+    else:
+        lines[:] = napoleon.GoogleDocstring(text, SECTIONS, app, what, name, obj, options).lines()
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("autodoc-process-docstring", read_docstring)
