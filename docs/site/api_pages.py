@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass
@@ -20,6 +22,18 @@ class ApiPage:
     title: str
     about: str
     modules: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def names(self) -> Iterator[tuple[str, str]]:
+        """Module and name of all that the page documents."""
+        for module, names in self.modules.items():
+            for name in names or importlib.import_module(module).__all__:
+                if names or not name.endswith("Error"):  # these have a page of their own
+                    yield module, name
+
+    def values(self) -> Iterator[Any]:
+        """What the names stand for."""
+        for module, name in self.names():
+            yield getattr(importlib.import_module(module), name)
 
 
 PAGES = {
@@ -98,12 +112,9 @@ def directive(module: str, name: str) -> str:
 def page(content: ApiPage) -> str:
     """The Markdown page."""
     lines = [f"# {content.title}", "", content.about, ""]
-    for module, names in content.modules.items():
-        listed = names or tuple(importlib.import_module(module).__all__)
-        if "errors" not in module:
-            listed = tuple(name for name in listed if not name.endswith("Error"))
+    for module in content.modules:
         lines += [f"## `{module}`", ""]
-        for name in listed:
+        for name in (name for owner, name in content.names() if owner == module):
             lines += [directive(module, name), ""]
     return "\n".join(lines)
 

@@ -1,9 +1,12 @@
-"""Configuration of Sphinx; `build.py` runs it over the pages that it has put together."""
+"""Configuration of Sphinx; `build_site.py` runs it over the pages that it has put together."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import re
+import sys
+import typing
+from pathlib import Path
 from typing import Any
 
 from sphinx.application import Sphinx
@@ -37,6 +40,12 @@ html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+import api_pages  # noqa: E402
+
+from luxel.render.bounds import Options  # noqa: E402
+
 SECTIONS = napoleon.Config(napoleon_use_rtype=False, napoleon_use_ivar=True)
 MARKUP = re.compile(r"(``.*?``|`[^`]*`)|(?<!^)(?<!\\)([*|]|(?<=\w)_(?!\w))", re.MULTILINE)
 
@@ -55,5 +64,24 @@ def read_docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, li
         lines[:] = napoleon.GoogleDocstring(text, SECTIONS, app, what, name, obj, options).lines()
 
 
+def short_signature(app: Sphinx, what: str, name: str, obj: Any, *_: Any) -> tuple[str, str] | None:
+    """Dataclasses of options have a page of fields; their signature does not repeat it."""
+    return ("(**options)", "") if what == "class" and issubclass(obj, Options) else None
+
+
+def show_plain_types() -> None:
+    """Options are shown with the types of their values, without the bounds that the annotations carry."""
+    for content in api_pages.PAGES.values():
+        for value in content.values():
+            if isinstance(value, type) and issubclass(value, Options):
+                value.__annotations__ = {
+                    option: hint
+                    for option, hint in typing.get_type_hints(value).items()
+                    if option in value.__annotations__
+                }
+
+
 def setup(app: Sphinx) -> None:
+    show_plain_types()
     app.connect("autodoc-process-docstring", read_docstring)
+    app.connect("autodoc-process-signature", short_signature)

@@ -1,6 +1,6 @@
 """Builds the documentation as a static site that opens without a network.
 
-python docs/site/build.py [--out build/site]
+python docs/site/build_site.py [--out build/site]
 
 The pages are those of docs/, the README, CHANGELOG, CONTRIBUTING and SECURITY, the help of every command, the scripts
 of examples/ and the docstrings of the public modules. They are put together in a folder beside the site, then Sphinx
@@ -15,6 +15,7 @@ import posixpath
 import re
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 SITE = Path(__file__).resolve().parent
@@ -23,7 +24,7 @@ sys.path.insert(0, str(SITE))
 
 import api_pages  # noqa: E402
 import command_pages  # noqa: E402
-import links  # noqa: E402
+import site_links  # noqa: E402
 
 # Pages that stand outside of docs/, and their names on the site.
 OUTSIDE = {
@@ -33,11 +34,10 @@ OUTSIDE = {
     "SECURITY.md": "security.md",
 }
 FOLDERS = {"examples": "examples.md"}  # folders that documents link to, and the page that has their files
-LEFT_OUT = {"site"}  # folders of docs/ that hold no pages
 PARTS = {
-    "First steps": ("tutorial", "gallery", "guide", "viewer"),
+    "First steps": ("tutorial", "gallery", "guide", "viewer", "comparison"),
     "Reference": ("commands/index", "api/index", "fields", "formats", "conventions", "errors"),
-    "Figures": ("results", "performance", "reliability", "comparison"),
+    "Figures": ("results", "performance", "reliability"),
     "Development": ("architecture", "extending", "examples", "contributing", "security", "changelog"),
 }
 LINK = re.compile(r"(?<!\\)\]\((?P<target>[^)\s]+)\)")
@@ -129,26 +129,26 @@ def build(out: Path) -> list[str]:
     """
     from sphinx.cmd.build import main as sphinx
 
-    pages = out.with_name(out.name + "-pages")
-    for folder in (out, pages):
-        shutil.rmtree(folder, ignore_errors=True)
-    pages.mkdir(parents=True)
-    write_pages(pages)
-    caches = out.with_name(out.name + "-cache")
-    shutil.rmtree(caches, ignore_errors=True)
-    status = sphinx(
-        ["-b", "html", "-q", "-W", "--keep-going", "-c", str(SITE), "-d", str(caches), str(pages), str(out)]
-    )
+    shutil.rmtree(out, ignore_errors=True)
+    with tempfile.TemporaryDirectory() as folder:
+        pages, caches = Path(folder) / "pages", Path(folder) / "caches"
+        pages.mkdir()
+        write_pages(pages)
+        strict = ["-q", "-W", "--keep-going"]
+        status = sphinx(["-b", "html", *strict, "-c", str(SITE), "-d", str(caches), str(pages), str(out)])
     if status != 0:
         raise RuntimeError("the documentation has warnings, see above")
-    return links.problems(out)
+    return site_links.problems(out)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Builds the documentation as a static site.")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "site", help="folder of the site")
     out = parser.parse_args().out.resolve()
-    found = build(out)
+    try:
+        found = build(out)
+    except (RuntimeError, ValueError) as error:
+        found = [str(error)]
     for problem in found:
         print(problem, file=sys.stderr)
     print(f"{out / 'index.html'}: {len(list(out.rglob('*.html')))} pages")
