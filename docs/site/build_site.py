@@ -151,7 +151,8 @@ def main() -> int:
         found = [str(error)]
     for problem in found:
         print(problem, file=sys.stderr)
-    print(f"{out / 'index.html'}: {len(list(out.rglob('*.html')))} pages")
+    if not found:
+        print(f"{out / 'index.html'}: {len(list(out.rglob('*.html')))} pages")
     return 1 if found else 0
 
 
