@@ -35,13 +35,13 @@ def without_code(text: str) -> str:
 def anchors(text: str) -> set[str]:
     """The anchors that GitHub gives the headings of a page."""
     seen: dict[str, int] = {}
-    found = set()
+    slugs = set()
     for heading in re.findall(r"^#{1,6} +(.+?) *$", without_code(text), re.MULTILINE):
         words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading.replace("`", ""))
         slug = re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-")
-        found.add(f"{slug}-{seen[slug]}" if slug in seen else slug)
+        slugs.add(f"{slug}-{seen[slug]}" if slug in seen else slug)
         seen[slug] = seen.get(slug, 0) + 1
-    return found
+    return slugs
 
 
 def broken_links(page: Path) -> list[str]:

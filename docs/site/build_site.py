@@ -44,7 +44,7 @@ LINK = re.compile(r"(?<!\\)\]\((?P<target>[^)\s]+)\)")
 
 
 def site_place(source: Path) -> str | None:
-    """Where a file of the repository stands on the site, relative to its root; None: nowhere."""
+    """Where a file of the repository stands on the site, relative to its root; None: it is not part of it."""
     inside = source.relative_to(ROOT).as_posix()
     if inside in OUTSIDE:
         return OUTSIDE[inside]
@@ -146,14 +146,14 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "site", help="folder of the site")
     out = parser.parse_args().out.resolve()
     try:
-        found = build(out)
+        broken = build(out)
     except (RuntimeError, ValueError) as error:
-        found = [str(error)]
-    for problem in found:
+        broken = [str(error)]
+    for problem in broken:
         print(problem, file=sys.stderr)
-    if not found:
+    if not broken:
         print(f"{out / 'index.html'}: {len(list(out.rglob('*.html')))} pages")
-    return 1 if found else 0
+    return 1 if broken else 0
 
 
 if __name__ == "__main__":

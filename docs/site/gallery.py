@@ -206,17 +206,18 @@ def objects(runs: Path) -> Strip:
                 nearest = np.argmin((rows - rows.mean()) ** 2 + (columns - columns.mean()) ** 2)
                 clicks += ["--click", "train/r_000", str(columns[nearest]), str(rows[nearest])]
         command(["segment", str(run), *clicks, "--device", "cpu"])
-    scene, found = scene_of(run), load_objects(run)
+    scene, segmented = scene_of(run), load_objects(run)
     camera = orbit_of(runs / "solids-capture", 8)[0]
     colours = torch.ones(256, 3)
-    for entry in found.objects:
+    for entry in segmented.objects:
         colours[entry.label] = torch.tensor(entry.colour) / 255
     rgb = drawn(scene, camera, "rgb")[0]
     with torch.no_grad():
-        seen = label_image(scene, camera, found.labels, 255)
+        seen = label_image(scene, camera, segmented.labels, 255)
     labelled = colours[seen.labels.long()] * (0.35 + 0.65 * rgb.mean(-1, keepdim=True))
     chosen = (
-        found.labels == max(found.objects, key=lambda entry: int((found.labels == entry.label).sum())).label
+        segmented.labels
+        == max(segmented.objects, key=lambda entry: int((segmented.labels == entry.label).sum())).label
     )
     return [rgb, labelled, *(drawn(scene.select(part), camera, "rgb")[0] for part in (chosen, ~chosen))]
 

@@ -44,25 +44,25 @@ def problems(site: Path) -> list[str]:
         network.
     """
     pages = {path: Page(path.read_text()) for path in sorted(site.rglob("*.html"))}
-    found = []
+    broken = []
     for path, page in pages.items():
         name = path.relative_to(site)
-        found += [f"{name}: loads {url}" for url in page.loaded if is_remote(url)]
+        broken += [f"{name}: loads {url}" for url in page.loaded if is_remote(url)]
         for url in (*page.links, *page.loaded):
             if urlsplit(url).scheme or url.startswith("//"):
                 continue
             file, _, anchor = url.partition("#")
             aim = (path.parent / unquote(urlsplit(file).path)).resolve() if file else path
             if not aim.is_file():
-                found.append(f"{name}: {url} does not exist")
+                broken.append(f"{name}: {url} does not exist")
             elif aim in pages and unquote(anchor) not in pages[aim].anchors:
-                found.append(f"{name}: {url} has no such anchor")
+                broken.append(f"{name}: {url} has no such anchor")
     for path in sorted(site.rglob("*.css")):
         for match in CSS_URL.finditer(path.read_text()):
             url = match[1] or match[2]
             if is_remote(url):
-                found.append(f"{path.relative_to(site)}: loads {url}")
-    return found
+                broken.append(f"{path.relative_to(site)}: loads {url}")
+    return broken
 
 
 def is_remote(url: str) -> bool:
