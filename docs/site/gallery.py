@@ -164,7 +164,8 @@ def surfels(runs: Path) -> Strip:
 
 def convexes(runs: Path) -> Strip:
     scene, cameras = scene_of(runs / "convexes"), orbit_of(demo_path(), 8)
-    hard = scene.map(lambda tensor: tensor)
+    hard = scene.map(torch.clone)
+    hard.opacity_logits.fill_(8.0)  # type: ignore[attr-defined]
     hard.log_sigma.fill_(8.0)  # type: ignore[attr-defined]
     return [
         image
