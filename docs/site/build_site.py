@@ -136,6 +136,7 @@ def build(out: Path) -> list[str]:
         write_pages(pages)
         strict = ["-q", "-W", "--keep-going"]
         status = sphinx(["-b", "html", *strict, "-c", str(SITE), "-d", str(caches), str(pages), str(out)])
+    shutil.rmtree(out / "_sources", ignore_errors=True)
     if status != 0:
         raise RuntimeError("the documentation has warnings, see above")
     return site_links.problems(out)

@@ -32,6 +32,7 @@ from luxel.scenes.synthetic.dnerf import monocular_camera_samples
 from luxel.viewer.cli import main as command
 from luxel.viewer.runs import load_drawable
 from luxel.viewer.web.inspection.legend import false_colour
+from luxel.viewer.web.navigate import find_extent
 
 IMAGES = Path(__file__).resolve().parents[1] / "images"
 SIDE = 320  # pixels of each image of a strip
@@ -183,15 +184,15 @@ def fields(runs: Path) -> Strip:
     """The image field and a part of it, the distance field and the volume with shadows."""
     image = load_field(runs / "landscape" / "field.safetensors")
     window = (0.55, 0.35, 0.7, 0.5)
-    cameras = [
-        orbit((0, 0, 0), radius, elevation=elevation, frames=8, width=SIDE, height=SIDE)[2]
-        for radius, elevation in ((2.6, 0.5), (2.6, 0.35))
-    ]
     with torch.no_grad():
         strips = [image.render_size(SIDE, SIDE), torch.cat(list(image.bands(SIDE, SIDE, window)))]
-        for name, camera in zip(("knot", "cloud"), cameras, strict=True):
+        for name, behind in (("knot", WHITE), ("cloud", torch.tensor([0.35, 0.5, 0.75]))):
             field = load_field(runs / name / "field.safetensors")
-            strips.append(field.render_sunlit(camera, None, (0.5, -0.6, 0.6)))
+            extent = find_extent([], field, np.asarray(field.up))
+            camera = orbit(
+                extent.centre, 0.8 * extent.radius, up=extent.up, frames=8, width=SIDE, height=SIDE
+            )[2]
+            strips.append(field.render_sunlit(camera, behind))
     return strips
 
 
