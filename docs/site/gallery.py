@@ -181,18 +181,19 @@ def dynamic(runs: Path) -> Strip:
 
 
 def fields(runs: Path) -> Strip:
-    """The image field and a part of it, the distance field and the volume with shadows."""
+    """The image field and a part of it, the distance field with shadows, and the volume."""
     image = load_field(runs / "landscape" / "field.safetensors")
     window = (0.55, 0.35, 0.7, 0.5)
     with torch.no_grad():
         strips = [image.render_size(SIDE, SIDE), torch.cat(list(image.bands(SIDE, SIDE, window)))]
-        for name, behind in (("knot", WHITE), ("cloud", torch.tensor([0.35, 0.5, 0.75]))):
+        for name in ("knot", "cloud"):
             field = load_field(runs / name / "field.safetensors")
             extent = find_extent([], field, np.asarray(field.up))
             camera = orbit(
-                extent.centre, 0.8 * extent.radius, up=extent.up, frames=8, width=SIDE, height=SIDE
+                extent.centre, 0.5 * extent.radius, up=extent.up, frames=8, width=SIDE, height=SIDE
             )[2]
-            strips.append(field.render_sunlit(camera, behind))
+            sky = torch.tensor([0.35, 0.5, 0.75])
+            strips.append(field.render_sunlit(camera) if name == "knot" else field.render(camera, sky))
     return strips
 
 
