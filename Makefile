@@ -5,6 +5,7 @@
 #   make test-all  the same with the tests marked slow as well, and every error message reached: what CI runs
 #   make build     native libraries + editable install      make lint    ruff
 #   make bench     benchmarks (a GPU makes them meaningful) make types   pyright
+#   make docs      the documentation as a site in build/site; opens without a network
 #   make clean     removes what was built                   make format  rewrites the sources in the house format
 #   make wheel     a release for every supported GPU in dist/ (needs nvcc; half an hour on two cores)
 #   make wheel-cpu the same without CUDA kernels in dist/cpu/   make sdist   the source archive in dist/
@@ -32,7 +33,7 @@ ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += --jobs=2
 endif
 
-.PHONY: demo test test-all bench format build lint types clean wheel wheel-cpu sdist
+.PHONY: demo test test-all bench docs format build lint types clean wheel wheel-cpu sdist
 .DEFAULT_GOAL := build
 .DELETE_ON_ERROR:
 
@@ -73,6 +74,11 @@ $(STAMPS)/test-tools: $(STAMPS)/packages pyproject.toml
 	@$(call requirements,["optional-dependencies"]["test"])
 	@touch $@
 
+$(STAMPS)/docs-tools: $(STAMPS)/packages pyproject.toml
+	@echo 'Installing what the documentation is built with'
+	@$(call requirements,["optional-dependencies"]["docs"])
+	@touch $@
+
 build: $(STAMPS)/packages $(STAMPS)/native
 
 demo: build
@@ -91,8 +97,11 @@ pytest = OMP_WAIT_POLICY=passive $(BIN)/python -m pytest --numprocesses=$(TEST_J
 test: lint types build
 	$(pytest) -m 'not slow' $(PYTEST_ARGS)
 
-test-all: lint types build
+test-all: lint types build $(STAMPS)/docs-tools
 	$(pytest) --error-sites check $(PYTEST_ARGS)
+
+docs: build $(STAMPS)/docs-tools
+	$(BIN)/python docs/site/build_site.py
 
 bench: build $(STAMPS)/test-tools
 	$(BIN)/python -m tests.bench
