@@ -82,7 +82,9 @@ def build(archive: Path, architectures: str, python: str, folder: Path) -> str:
     if not targets:
         raise RuntimeError(f"{library} holds no kernels")
     version = subprocess.run([compiler[1], "--version"], capture_output=True, text=True, check=True).stdout
-    return f"{re.search(r'V[0-9.]+', version)} built {dict(targets)}"
+    kernels = ", ".join(f"{target} {size / 1e6:.2f} MB" for target, size in sorted(targets.items()))
+    release = re.search(r"release .*", version)
+    return f"nvcc of pip, {release[0] if release else version}: {kernels}"
 
 
 def main() -> int:
