@@ -98,8 +98,8 @@ def test_what_is_equal_around_an_object_changes_nothing(
     expected, g_expected = value_and_gradient(
         reference.photometric_loss, rgb.double(), target.double(), wide, 0.3, padding
     )
-    there = [None if t is None else t.to(precision["device"]) for t in (rgb, target, weight)]
-    actual, g_found = value_and_gradient(photometric_loss, *there, 0.3, padding)
+    there = [None if t is None else t.to(precision["device"]) for t in (target, weight)]
+    actual, g_found = value_and_gradient(photometric_loss, rgb.to(precision["device"]), *there, 0.3, padding)
     single = precision["dtype"] == torch.float32
     assert abs(actual.item() - expected.item()) <= (1e-6 if single else 1e-12)
     assert (g_found.cpu().double() - g_expected).norm() <= (1e-4 if single else 1e-11) * g_expected.norm()
