@@ -52,7 +52,7 @@ RANKS = (
         "backends",
     ),
     ("runs",),
-    ("scene_surface",),
+    ("scene_surface", "mesh_scene"),
     ("train", "fields"),
     ("segment", "nets", "light"),
 )

@@ -11,7 +11,9 @@ template <typename T> struct Packet {
   bool used[kLanes<T>];
 };
 
-template <typename T> void trace_packet(const luxel_trace_rays_args& args, const Packet<T>& packet, Vec3<Vector<T>> origin, Vec3<Vector<T>> direction) {
+template <typename T>
+void trace_packet(const luxel_trace_rays_args& args, const Packet<T>& packet, Vec3<Vector<T>> origin,
+                  Vec3<Vector<T>> direction) {
   const FirstHits<Vector<T>> hits = trace<T>(args, origin, direction);
   for (int i = 0; i < kLanes<T>; ++i) {
     if (packet.used[i]) store_hit<T>(args, packet.numbers[i], hits.slot[i], hits.t[i], hits.b[i], hits.c[i], hits.turn[i]);

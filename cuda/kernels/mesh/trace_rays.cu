@@ -18,7 +18,8 @@ __global__ void __launch_bounds__(kThreads) trace_rays_kernel(const luxel_trace_
     direction = load3(row + 3);
   } else {
     const int64_t across = (args.width + kTileColumns - 1) / kTileColumns, tile = n / kTile, lane = n % kTile;
-    const int64_t column = tile % across * kTileColumns + lane % kTileColumns, row = tile / across * kTileRows + lane / kTileColumns;
+    const int64_t column = tile % across * kTileColumns + lane % kTileColumns;
+    const int64_t row = tile / across * kTileRows + lane / kTileColumns;
     n = row * args.width + column;
     if (column >= args.width || n >= args.count) return;
     pixel_ray<float>(args, static_cast<float>(column), static_cast<float>(row), origin, direction);

@@ -68,8 +68,8 @@ def test_every_output_of_an_empty_scene_is_drawn() -> None:
     for output in outputs_of(Gaussians):
         image, caption = draw(rasterize, Gaussians.empty(0), SEEING, DisplaySettings(output=output))
         assert image.shape == (48, 64, 3) and "no Gaussians" in notice_of(caption), output
-    assert set(outputs_of(Gaussians)) == set(OUTPUTS) - {"shadows"}, (
-        "those are of distance fields and volumes"
+    assert set(outputs_of(Gaussians)) == set(OUTPUTS) - {"shadows", "shaded"}, (
+        "those are of distance fields and volumes, and of meshes"
     )
 
 

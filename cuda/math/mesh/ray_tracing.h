@@ -1,11 +1,10 @@
 // Rays against the tree of boxes of a triangle mesh: the first triangle that each ray meets.
 //
 // R is a number, of one ray (GPU), or a vector (simd.h) of rays that walk through the tree together (CPU).
-// Watertight: each
-// vertex is projected once along a ray, the same for all its triangles, and the signs of edge functions are those of the exact
-// ones of the projected vertices, or 0, which counts as inside (Woop, Benthin and Wald 2013, "Watertight Ray/Triangle
-// Intersection"; here with a plane across the ray instead of sheared axes). Products are therefore never fused with a
-// difference: see rounded_product.
+// Watertight: each vertex is projected once along a ray, the same for all its triangles, and the signs of edge functions are
+// those of the exact ones of the projected vertices, or 0, which counts as inside (Woop, Benthin and Wald 2013, "Watertight
+// Ray/Triangle Intersection"; here with a plane across the ray instead of sheared axes). Products are therefore never fused
+// with a difference: see rounded_product.
 #pragma once
 
 #include "math/mesh.h"
