@@ -16,6 +16,7 @@ from luxel.render.fields.radiance_config import RadianceConfig
 from luxel.render.ops.field.march_rays import Region
 
 FINEST = 2048  # points along the sides of a box that one object fills (Müller et al. 2022, table 1), or of an inner box
+CLEAR = 1.1  # half of a contracted inner box, as a multiple of the reach of the cameras
 NEAR = 0.05  # without points, where training rays begin, in sides of the inner box
 MOST_POINTS = 10_000  # that depths are taken of
 GROWTH = 1 / 256  # of steps with the distance in a whole place (Müller et al. 2022, appendix E.1)
@@ -44,7 +45,9 @@ def adapted_to(config: RadianceConfig, data: PosedImages | Sequence[View]) -> Ra
             config, finest=FINEST if transparent and config.finest is None else config.finest
         )
     if config.cascades is None:
-        config = dataclasses.replace(config, cascades=cascades_of(views, given.points))
+        config = dataclasses.replace(
+            config, cascades=cascades_of(views, given.points, config.extent == "contracted")
+        )
     pixels = sum(view.camera.width * view.camera.height for view in views)
     entries = next(entries for most, entries in ENTRIES if pixels <= 2**most)
     return dataclasses.replace(
@@ -58,32 +61,35 @@ def adapted_to(config: RadianceConfig, data: PosedImages | Sequence[View]) -> Ra
 
 
 def _finest_of(config: RadianceConfig) -> int:
-    """As many points along the inner box as an object has along its own."""
-    return FINEST * (2 if config.extent == "contracted" else 2 ** (cascades_in(config) - 1))
+    """As many points along what a capture is about as an object has along its box."""
+    return FINEST * (4 if config.extent == "contracted" else 2 ** (cascades_in(config) - 1))
 
 
-def inner_box(views: Sequence[View], points: Points | None = None) -> Box:
+def inner_box(views: Sequence[View], points: Points | None = None, contracted: bool = False) -> Box:
     """A cube around what a capture of a whole place is about: the median point, and four fifths of the points.
 
-    Without points: `box_of` the cameras.
+    If ``contracted``, it holds all cameras too: outside of it, what is right in front of a camera shares cells with
+    what is far behind it. Without points: `box_of` the cameras.
     """
-    if points is None or not len(points.xyz):
-        return box_of(views)
-    middle, reach = _reach(points)
-    half = max(float(np.percentile(reach, INNER)), 1e-6)
+    box = np.asarray(box_of(views)).reshape(2, 3)
+    middle, half = box.mean(0), float((box[1] - box[0]).max()) / 2
+    if points is not None and len(points.xyz):
+        middle, reach = _reach(points)
+        half = max(float(np.percentile(reach, INNER)), 1e-6)
+    if contracted:
+        half = max(half, CLEAR * _reach_of_cameras(views, middle))
     low, high = (middle - half).tolist(), (middle + half).tolist()
     return (low[0], low[1], low[2], high[0], high[1], high[2])
 
 
-def cascades_of(views: Sequence[View], points: Points | None = None) -> int:
+def cascades_of(views: Sequence[View], points: Points | None = None, contracted: bool = False) -> int:
     """Boxes, each twice as large as the one before, until they hold all cameras and nearly all points, and one more.
 
     What is behind them is of the colour of its direction.
     """
-    box = np.asarray(inner_box(views, points)).reshape(2, 3)
+    box = np.asarray(inner_box(views, points, contracted)).reshape(2, 3)
     middle, half = box.mean(0), float((box[1] - box[0]).max()) / 2
-    eyes = np.stack([view.camera.position.double().numpy() for view in views])
-    reach = float(np.abs(eyes - middle).max())
+    reach = _reach_of_cameras(views, middle)
     if points is not None and len(points.xyz):
         reach = max(reach, float(np.percentile(_reach(points)[1], NEARLY_ALL)))
     else:
@@ -127,6 +133,12 @@ def region_of(config: RadianceConfig, box: Sequence[float], places: int, cells: 
 def cascades_in(config: RadianceConfig) -> int:
     """Number of boxes of a configuration."""
     return config.cascades or CASCADES if config.whole else 1
+
+
+def _reach_of_cameras(views: Sequence[View], middle: np.ndarray) -> float:
+    """How far the cameras are from a point at most, along the farthest axis."""
+    eyes = np.stack([view.camera.position.double().numpy() for view in views])
+    return float(np.abs(eyes - middle).max())
 
 
 def _reach(points: Points) -> tuple[np.ndarray, np.ndarray]:

@@ -159,8 +159,11 @@ class RadianceField(Application):
                 "The colour behind transparent photographs cannot be learnt.",
                 "Leave --sky out, or use --masks none.",
             )
-        choose = inner_box if self.config.whole else box_of
-        box = given.box or choose(given.views, None if transparent else given.points)
+        points = None if transparent else given.points
+        contracted = self.config.extent == "contracted"
+        box = given.box or (
+            inner_box(given.views, points, contracted) if self.config.whole else box_of(given.views, points)
+        )
         if not all(low < high for low, high in zip(box[:3], box[3:], strict=True)):
             raise LuxelError(f"The box {list(box)} is empty.", "Give low x y z, then high x y z.")
         self.box.copy_(torch.tensor(box, dtype=torch.float64))

@@ -108,10 +108,10 @@ def test_what_a_capture_chooses():
         PosedImages(views, points=points),
     )
     assert isinstance(chosen, RadianceConfig)
-    assert (chosen.extent, chosen.cascades, chosen.sky, chosen.log2_entries) == ("contracted", 5, True, 19)
+    assert (chosen.extent, chosen.cascades, chosen.sky, chosen.log2_entries) == ("contracted", 3, True, 19)
     assert chosen.growth == 1 / 256 and chosen.distortion == 1e-3 and chosen.finest == 64
     open_options = replace(CONFIG, finest=None, growth=None)
-    for extent, finest in (("auto", 2048 * 16), ("cascades", 2048 * 16), ("contracted", 2 * 2048)):
+    for extent, finest in (("auto", 2048 * 16), ("cascades", 2048 * 16), ("contracted", 4 * 2048)):
         chosen = RadianceField.adapt_config(
             replace(open_options, extent=extent), PosedImages(views, points=points)
         )
@@ -136,6 +136,9 @@ def test_boxes_around_a_place():
     points = points_of_place()
     box = np.asarray(inner_box(walk(4, 8), points)).reshape(2, 3)
     assert (np.abs(box.mean(0)) < 0.1).all() and 0.5 < box[1, 0] < 1.5
+    around = np.asarray(inner_box(walk(4, 8), points, contracted=True)).reshape(2, 3)
+    eyes = np.stack([view.camera.position.numpy() for view in walk(4, 8)])
+    assert (around[0] < eyes).all() and (eyes < around[1]).all()
     far = Points(np.concatenate([points.xyz, 1e4 * points.xyz[-20:]]), np.zeros((1020, 3), np.uint8))
     assert cascades_of(walk(4, 8), far) == 9 and cascades_of(walk(4, 8), points) == 5
     assert cascades_of(walk(4, 8)) == 5 and inner_box(walk(4, 8))[0] < 0
@@ -218,7 +221,7 @@ def test_it_is_kept_in_files(tmp_path: Path, device):
     save_field(tmp_path / "field.safetensors", field)
     again = load_field(tmp_path / "field.safetensors", device)
     assert isinstance(again, RadianceField)
-    assert again.config == config and again.region == field.region and again.region.cascades == 5
+    assert again.config == config and again.region == field.region and again.region.cascades == 3
     directions = torch.nn.functional.normalize(torch.ones(2, 3, device=device), dim=-1)
     assert again.sky is not None
     torch.testing.assert_close(again.sky(directions), field.sky(directions))
