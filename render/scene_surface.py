@@ -82,7 +82,7 @@ class SceneViews:
         scene: Parameters,
         cameras: Sequence[Camera],
         on_progress: Report,
-        exact: bool = True,
+        exact: bool = False,
         **render: Any,
     ) -> None:
         self.cameras = [replace(camera.to(scene.device), lens=None) for camera in cameras]
@@ -129,7 +129,7 @@ def finished_surface(
     *,
     time: float | None = None,
     least_part: float = LEAST_PART,
-    exact: bool = True,
+    exact: bool = False,
     on_progress: Report = lambda stage, share: None,
     say: Callable[[str], None] = lambda text: None,
     **render: Any,

@@ -18,17 +18,17 @@ OPAQUE = 0.5  # alpha of pixels that show a surface
 
 @torch.no_grad()
 def surface_depth(
-    scene: Parameters, camera: Camera, exact: bool = True, **render: Any
+    scene: Parameters, camera: Camera, exact: bool = False, **render: Any
 ) -> tuple[Tensor, Frame]:
     """Depth along z where half of the light has been stopped, [H, W], 0 where it is not; and the frame.
 
-    Of 3D Gaussians it is where the density of that Gaussian is highest along the ray of the pixel, not the depth of its
-    centre; see `ray_depth`.
+    Of 3D Gaussians it is the depth of the centre of the Gaussian that stops it, or with ``exact`` where the density of
+    that Gaussian is highest along the ray of the pixel; see `ray_depth`.
 
     Args:
         scene: primitives.
         camera: a single pinhole.
-        exact: of 3D Gaussians as above; else the depth of centres, as of other primitives without a depth per pixel.
+        exact: for 3D Gaussians; other primitives are not affected.
         render: options of `luxel.render.rasterize.rasterize`.
     """
     frame = rasterize(scene, camera, depth=True, median_splat=exact and scene.planar, **render)

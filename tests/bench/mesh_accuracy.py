@@ -6,8 +6,7 @@ What it measures
     the exact surface; completeness: mean distance of what the cameras see of the surface to the mesh; chamfer: the
     mean of both, and the same as a share of the longest side of the shapes' box. Normals: mean and median angle
     between the mesh and the exact surface, in degrees. "exact" fuses the exact depth, which bounds what fusion reaches.
-    Depth "rays" is what the export fuses: of 3D Gaussians where a ray meets them. "centres" is that of their centres,
-    plain 3D Gaussian splatting.
+    Depth "centres" is what the export fuses, of 3D Gaussians that of their centres; "rays" is where rays meet them.
 
 How to run
     python tests/bench/mesh_accuracy.py [--kind links blocks] [--views 100] [--side 800] [--resolution 512]
@@ -141,7 +140,7 @@ def main() -> int:
     parser.add_argument("--views", type=int, default=100)
     parser.add_argument("--side", type=int, default=800)
     parser.add_argument("--resolution", type=int, default=512)
-    parser.add_argument("--depth", nargs="+", choices=("rays", "centres"), default=["rays"])
+    parser.add_argument("--depth", nargs="+", choices=("rays", "centres"), default=["centres"])
     parser.add_argument("--steps", type=int, help="instead of those of the variants")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--seed", type=int, default=0)

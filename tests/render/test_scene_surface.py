@@ -60,13 +60,15 @@ def test_a_shell_of_gaussians_becomes_a_closed_sphere() -> None:
     mesh, colours = scene_surface(
         shell(1500, 2.0), ring(24, 96), 40, say=said.append, on_progress=lambda *now: stages.append(now)
     )
-    size = 2 * math.sqrt(4 * math.pi / 1500)  # of the Gaussians
+    size = 2 * math.sqrt(4 * math.pi / 1500)  # depth is that of the centres of Gaussians of this size
     radii = mesh.vertices.norm(dim=1)
-    assert mesh.is_closed() and (radii - 2).abs().mean() < 0.2 * size
+    assert mesh.is_closed() and (radii - 2).abs().mean() < 0.5 * size
     assert (radii - 2).abs().max() < size
-    assert float(mesh.volume()) == pytest.approx(4 / 3 * math.pi * 8, rel=0.05)
-    centres = scene_surface(shell(1500, 2.0), ring(24, 96), 40, exact=False).mesh.vertices
-    assert (centres.norm(dim=1) - 2).abs().mean() > 2 * (radii - 2).abs().mean()
+    assert float(mesh.volume()) == pytest.approx(4 / 3 * math.pi * 8, rel=0.15)
+    exact = scene_surface(shell(1500, 2.0), ring(24, 96), 40, exact=True).mesh
+    off = exact.vertices.norm(dim=1) - 2
+    assert exact.is_closed() and 2 * off.abs().mean() < (radii - 2).abs().mean()
+    assert float(exact.volume()) == pytest.approx(4 / 3 * math.pi * 8, rel=0.05)
     assert (colours - torch.tensor([0.9, 0.2, 0.1])).abs().mean() < 0.05
     assert "blocks" in said[0] and stages[-1] == ("fusing depth", 1.0)
 

@@ -26,7 +26,7 @@ PRESETS = {
         {"batch": 2, **LONG},
     ),
     "surface": Preset(
-        "smooth surfaces for meshes: flat Gaussians, and normals in the loss",
-        {"loss": {"flatness_weight": 0.1, "normal_weight": 0.05}, **LONG},
+        "smooth surfaces for meshes: flat antialiased Gaussians, and normals in the loss",
+        {"antialiased": True, "loss": {"flatness_weight": 1.0, "normal_weight": 0.2}, **LONG},
     ),
 }

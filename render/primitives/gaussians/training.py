@@ -37,9 +37,9 @@ class GaussianLoss(Loss):
     """Weights of the loss of Gaussians; those of the geometry after Chen et al. 2024, "PGSR"."""
 
     flatness_weight: Weight = 0.0
-    """Weight of the thickness of Gaussians, a share of their breadth, which makes them flat; 0: off. 0.1 for meshes."""
+    """Weight of the thickness of Gaussians, a share of their breadth, which makes them flat; 0: off. 1 for meshes."""
     normal_weight: Weight = 0.0
-    """Weight of the difference between normals of Gaussians and of their planes' depth; 0: off. 0.05 for meshes."""
+    """Weight of the difference between normals of Gaussians and of their planes' depth; 0: off. 0.2 for meshes."""
     normal_from: Share = 0.25
     """Share of the run after which the normals count."""
 
