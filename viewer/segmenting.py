@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,8 +18,7 @@ from luxel.render.segment.objects import Objects, SceneObject, has_objects, load
 from luxel.render.segment.providers.mobile_sam import MobileSamSegmenter
 from luxel.scenes.captures.true_ids import have_ids, read_ids
 from luxel.scenes.synthetic.id_segmenter import IdSegmenter
-
-SegmenterName = Literal["mobile-sam", "ids"]
+from luxel.viewer.commands.options import SegmenterName
 
 
 def find_view(views: Sequence[View], name: str) -> View:

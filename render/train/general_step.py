@@ -206,7 +206,7 @@ def _geometry_terms(
         world_to_cam=camera.world_to_cam.detach()[None],
         intrinsics=camera.calibration[None],
     )
-    return PRIMITIVES[context.config.primitive].geometry(images, context.config.loss, names)
+    return PRIMITIVES[context.config.primitive].engine.geometry(images, context.config.loss, names)
 
 
 def _through(frame: Frame) -> Tensor:

@@ -175,7 +175,7 @@ def fused_step(
         g_image = torch.cat([g_image, g_more], -1)
     for slope in slopes:
         g_transmittance = slope if g_transmittance is None else g_transmittance + slope
-    projection = spec.projection
+    projection = spec.engine.projection
     assert projection is not None, "primitives without a projection take the general path"
     raw_moments = "raw_moments" in projection.penalties and projected.splats.is_cuda
     g_splats, g_values = blend_backward(
@@ -191,8 +191,10 @@ def fused_step(
         weights["g_world_to_cam"] = torch.zeros_like(view.world_to_cam)
     if shutters is not None:
         weights |= {"shutters": shutters, "g_shutters": torch.zeros_like(shutters)}
-    if spec.penalties is not None:
-        weights |= spec.penalties(loss_context(config, schedule.counts, context.extent, context.coverage))
+    if spec.engine.penalties is not None:
+        weights |= spec.engine.penalties(
+            loss_context(config, schedule.counts, context.extent, context.coverage)
+        )
     if raw_moments:
         weights["raw_moments"] = True
     project_adam_(
@@ -286,7 +288,7 @@ def geometry_gradients(
             world_to_cam=view.world_to_cam,
             intrinsics=view.intrinsics,
         )
-        terms = PRIMITIVES[context.config.primitive].geometry(images, context.config.loss, names)
+        terms = PRIMITIVES[context.config.primitive].engine.geometry(images, context.config.loss, names)
     values, seeds = [value for _, value in terms], [context.scalars[weight] for weight, _ in terms]
     g_more, g_transmittance = torch.autograd.grad(values, [more, transmittance], seeds)
     return g_more, g_transmittance
@@ -326,7 +328,7 @@ def regularisers(context: StepContext, scene: Any, visible: Tensor, schedule: Sc
     """Terms of the loss from the densification strategy and the primitive."""
     config, inverse_count = context.config, context.optimizer.inverse_count
     weights = loss_context(config, schedule.counts, context.extent, context.coverage)
-    terms = PRIMITIVES[config.primitive].regularise(scene, visible, inverse_count, weights)
+    terms = PRIMITIVES[config.primitive].engine.regularise(scene, visible, inverse_count, weights)
     of_strategy = penalties(scene, weights.penalties, inverse_count)
     return [*terms, (1.0, of_strategy)] if isinstance(of_strategy, Tensor) else terms
 
@@ -347,7 +349,7 @@ def extra_gradients(
 ) -> tuple[Tensor | None, ...] | None:
     """Gradients by the parameters of the loss terms other than the photometric ones and those that the backward of the
     projection adds itself; None if there are none."""
-    by_autograd = PRIMITIVES[context.config.primitive].penalties is None
+    by_autograd = PRIMITIVES[context.config.primitive].engine.penalties is None
     if context.auxiliary is None and not by_autograd:
         return None
     with torch.enable_grad():

@@ -6,21 +6,19 @@ import os
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from luxel.render.bounds import Bounds, Folder, Options
 from luxel.render.errors import LuxelError
 from luxel.render.runs.owner import own
-from luxel.render.train import TrainConfig
+from luxel.render.train.config import TrainConfig
 from luxel.scenes.captures.demo import CREDIT, demo_path
 from luxel.viewer.commands.options import DeviceName, Serve, pick_device
-from luxel.viewer.origin import Origin, load_origin
-from luxel.viewer.progress import describe, opening
-from luxel.viewer.runs import is_run
-from luxel.viewer.training import fit
-from luxel.viewer.web.serving import check_serving
+
+if TYPE_CHECKING:
+    from luxel.viewer.origin import Origin
 
 
 @dataclass
@@ -47,6 +45,12 @@ class Demo(Options):
 
     def execute(self) -> int:
         """Trains, evaluates and serves; returns the exit status."""
+        from luxel.viewer.origin import Origin
+        from luxel.viewer.progress import describe, opening
+        from luxel.viewer.runs import is_run
+        from luxel.viewer.training import fit
+        from luxel.viewer.web.serving import check_serving
+
         leave = os.environ.get("LUXEL_DEMO_EXIT", "") not in ("", "0")
         device = pick_device(self.device)
         config = TrainConfig.demo()
@@ -68,6 +72,8 @@ class Demo(Options):
 
     def _must_be_a_demo(self, origin: Origin) -> None:
         """Only an earlier demo is replaced, never a run of something else."""
+        from luxel.viewer.origin import load_origin
+
         try:
             path = load_origin(self.run).path
         except LuxelError:

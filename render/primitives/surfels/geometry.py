@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from luxel.render.primitives.spec import GeometryImages, Term
+from luxel.render.primitives.surfels.options import DISTORTION, NORMALS
 
-DISTORTION, NORMALS = "distortion", "normals"  # names of the terms
 COVERED = 0.5  # alpha from which on a pixel has a surface
 LEAST_COVER = 1e-4  # of a pixel whose depth counts
 

@@ -23,7 +23,8 @@ from luxel.render.segment import (
     solve,
     solve_maps,
 )
-from luxel.viewer.bench.segment.label_maps import ProviderName, clicks, given_maps, spread
+from luxel.viewer.bench.segment.choices import ProviderName
+from luxel.viewer.bench.segment.label_maps import clicks, given_maps, spread
 from luxel.viewer.bench.segment.scenes import LabelledScene
 
 
