@@ -18,7 +18,7 @@ from luxel.render.train.presets import preset
 from luxel.viewer.commands.options import given
 
 if TYPE_CHECKING:
-    from luxel.render.train import TrainConfig
+    from luxel.render.train.config import TrainConfig
 
 
 def command(base: type, options: type[TrainConfig], arguments: Sequence[str]) -> type:
@@ -32,7 +32,7 @@ def command(base: type, options: type[TrainConfig], arguments: Sequence[str]) ->
     Raises:
         LuxelError: choices that do not exist or do not go together, or an option of another choice.
     """
-    from luxel.render.train import TrainConfig
+    from luxel.render.train.config import TrainConfig
 
     config = starting_config(arguments)
     if not {"-h", "--help"} & set(arguments):
@@ -81,14 +81,14 @@ def starting_config(arguments: Sequence[str]) -> TrainConfig:
     Raises:
         LuxelError: choices that do not exist or do not go together.
     """
-    from luxel.render.train.resume import read_config, require_resumable
-    from luxel.viewer.runs import run_folder
-
     primitive, name = given(arguments, "--primitive"), given(arguments, "--preset")
     strategy, folder = given(arguments, "--strategy"), given(arguments, "--resume")
     if folder is None:
         config = preset(name or "default", primitive or "gaussians")
     else:
+        from luxel.render.train.resume import read_config, require_resumable
+        from luxel.viewer.runs import run_folder
+
         config, body = read_config(run_folder(Path(folder)))
         require_resumable(run_folder(Path(folder)), body)
         try:

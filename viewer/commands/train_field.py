@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import glob
 import typing
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from luxel.render.runs.owner import own
 from luxel.viewer.commands.options import DeviceName, MaskUse, Serve, given, optional, pick_device
 
 BATCH_ON_CPU = 1 << 13  # default of --batch on a CPU, samples per step
+GPU_DEVICES = ("/dev/nvidia*", "/dev/nvhost*", "/dev/dxg")  # of a GPU, an embedded one, and one within WSL
 
 if typing.TYPE_CHECKING:
     from luxel.viewer.field_data import FieldData, FieldOrigin
@@ -77,12 +79,13 @@ class TrainField(Options):
     @staticmethod
     def is_meant(arguments: Sequence[str]) -> bool:
         """Whether the arguments of `luxel train` are for a field: --field, or --resume of such a run."""
-        from luxel.viewer.runs import is_field_run
-
         if given(arguments, "--field") is not None:
             return True
-        folder = given(arguments, "--resume")
-        return folder is not None and is_field_run(Path(folder))
+        if (folder := given(arguments, "--resume")) is None:
+            return False
+        from luxel.viewer.runs import is_field_run
+
+        return is_field_run(Path(folder))
 
     @staticmethod
     def defaults(arguments: Sequence[str]) -> TrainField:
@@ -91,19 +94,18 @@ class TrainField(Options):
         Raises:
             LuxelError: an argument is an option of another application.
         """
-        from luxel.render.native import best_device
-        from luxel.render.runs.run_folder import RunFolder
-        from luxel.viewer.runs import run_folder
-
-        if (resumed := given(arguments, "--resume")) is not None:
-            _require_run_of(run_folder(Path(resumed)), given(arguments, "--field"))
         command = TrainField()
-        if (folder := given(arguments, "--resume")) is not None:
-            command.config = config_of_run(Path(folder), RunFolder.read_body(run_folder(Path(folder))))
+        if (resumed := given(arguments, "--resume")) is not None:
+            from luxel.render.runs.run_folder import RunFolder
+            from luxel.viewer.runs import run_folder
+
+            folder = run_folder(Path(resumed))
+            _require_run_of(folder, given(arguments, "--field"))
+            command.config = config_of_run(Path(resumed), RunFolder.read_body(folder))
         elif (name := given(arguments, "--field")) in APPLICATIONS:
             command.config = defaults(str(name))
             device = given(arguments, "--device") or "auto"
-            if device == "cpu" or (device == "auto" and best_device().type == "cpu"):
+            if device == "cpu" or (device == "auto" and not _works_on_gpu()):
                 command.config.batch = BATCH_ON_CPU
         _refuse_foreign_options(command.config, arguments)
         return command
@@ -198,6 +200,15 @@ class TrainField(Options):
         before = config_of_run(folder, RunFolder.read_body(folder)).to_dict()
         after = self.config.to_dict()
         return {name: after[name] for name in after if after[name] != before[name]}
+
+
+def _works_on_gpu() -> bool:
+    """Whether luxel uses a GPU here; torch, which knows, is only asked where there is a device of one."""
+    if not any(glob.glob(pattern) for pattern in GPU_DEVICES):
+        return False
+    from luxel.render.native import best_device
+
+    return best_device().type == "cuda"
 
 
 def _refuse_foreign_options(config: FieldConfig, arguments: Sequence[str]) -> None:
