@@ -274,7 +274,7 @@ def geometry_gradients(
         blended: images of colours, depth, its square and normals.
         target: of B views.
         view: their cameras.
-        names: of the terms, see `PrimitiveSpec.geometry`.
+        names: of the terms, see `PrimitiveEngine.geometry`.
     """
     with torch.enable_grad():
         more = blended.image[..., 3:].detach().requires_grad_()

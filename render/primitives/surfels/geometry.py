@@ -15,7 +15,7 @@ LEAST_COVER = 1e-4  # of a pixel whose depth counts
 
 
 def geometry_terms(images: GeometryImages, loss: Any, names: tuple[str, ...]) -> list[Term]:
-    """The terms of ``names`` with their weights; see `PrimitiveSpec.geometry`."""
+    """The terms of ``names`` with their weights; see `PrimitiveEngine.geometry`."""
     terms: list[Term] = []
     if DISTORTION in names:
         terms.append((loss.distortion_weight, distortion(images)))
