@@ -15,7 +15,12 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("render", "scenes", "viewer")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-DISTRIBUTIONS = {"PIL": "pillow", "cv2": "opencv-python-headless", "pi_heif": "pi-heif"}  # by imported name
+DISTRIBUTIONS = {
+    "PIL": "pillow",
+    "cv2": "opencv-python-headless",
+    "pi_heif": "pi-heif",
+    "fast_simplification": "fast-simplification",
+}  # by imported name
 # Imported only where they are installed, by packages that no extra brings.
 PEERS = {
     "tinycudann": "a peer that is not on PyPI",

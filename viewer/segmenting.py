@@ -13,7 +13,8 @@ import torch
 from luxel.render.camera import View
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import Parameters
-from luxel.render.segment import Segmenter, label_map
+from luxel.render.segment import Segmenter
+from luxel.render.segment.label_map import label_map
 from luxel.render.segment.objects import Objects, SceneObject, has_objects, load_objects
 from luxel.render.segment.providers.mobile_sam import MobileSamSegmenter
 from luxel.scenes.captures.true_ids import have_ids, read_ids

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -20,7 +21,9 @@ PACKAGES = [
 @pytest.mark.parametrize("name", PACKAGES)
 def test_every_name_is_found(name: str) -> None:
     package = importlib.import_module(name)
+    folder = Path(package.__path__[0])
     for exported in package.__all__:
+        assert not (folder / f"{exported}.py").exists(), "importing that module would hide the name"
         assert getattr(package, exported) is getattr(package, exported)
     with pytest.raises(AttributeError, match=f"module '{name}' has no attribute 'nothing'"):
         _ = package.nothing
