@@ -4,6 +4,7 @@
 #   make test      lint, types, build and the quick tests: under ten minutes on two cores
 #   make test-all  the same with the tests marked slow as well, and every error message reached: what CI runs
 #   make build     native libraries + editable install      make lint    ruff
+#   make test-oldest  readers and commands with the lowest versions that pyproject.toml allows
 #   make bench     benchmarks (a GPU makes them meaningful) make types   pyright
 #   make docs      the documentation as a site in build/site; opens without a network
 #   make clean     removes what was built                   make format  rewrites the sources in the house format
@@ -33,7 +34,7 @@ ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += --jobs=2
 endif
 
-.PHONY: demo test test-all bench docs format build lint types clean wheel wheel-cpu sdist
+.PHONY: demo test test-all test-oldest bench docs format build lint types clean wheel wheel-cpu sdist
 .DEFAULT_GOAL := build
 .DELETE_ON_ERROR:
 
@@ -102,6 +103,17 @@ test-all: lint types build $(STAMPS)/docs-tools
 
 docs: build $(STAMPS)/docs-tools
 	$(BIN)/python docs/site/build_site.py
+
+# The lowest versions in an environment of their own. TORCH_OLDEST: the torch to test with.
+OLDEST := $(VENV)-oldest
+TORCH_OLDEST ?= torch==2.9.1
+OLDEST_TESTS ?= tests/test_dependencies.py tests/scenes/captures tests/scenes/files tests/viewer/commands
+
+test-oldest:
+	$(MAKE) VENV=$(OLDEST) TORCH='$(TORCH_OLDEST)' build $(patsubst %,build/stamps/%/test-tools,$(subst /,_,$(OLDEST)))
+	@$(OLDEST)/bin/python tests/oldest.py | $(OLDEST)/bin/python -m pip install -qq -r /dev/stdin
+	OMP_WAIT_POLICY=passive $(OLDEST)/bin/python -m pytest -m 'not slow' --numprocesses=$(TEST_JOBS) --dist=loadfile \
+	  $(OLDEST_TESTS) $(PYTEST_ARGS)
 
 bench: build $(STAMPS)/test-tools
 	$(BIN)/python -m tests.bench

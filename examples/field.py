@@ -13,8 +13,8 @@ import tempfile
 from pathlib import Path
 from typing import Any, ClassVar
 
-import imageio.v3 as iio
 import torch
+from PIL import Image
 from torch import Tensor
 
 from luxel.render.camera import Camera
@@ -82,5 +82,5 @@ if __name__ == "__main__":
     from luxel.viewer.cli import main
 
     with tempfile.TemporaryDirectory() as folder:
-        iio.imwrite(Path(folder) / "land.png", landscape(256, 256))
+        Image.fromarray(landscape(256, 256)).save(Path(folder) / "land.png")
         sys.exit(main(["train", f"{folder}/land.png", "--field", "height", *sys.argv[1:]]))

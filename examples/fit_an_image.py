@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import imageio.v3 as iio
 import torch
+from PIL import Image
 
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.files import load_field
@@ -29,7 +29,7 @@ def main(folder: Path, steps: int = 200) -> float:
     # The file is a function of the position: it renders at any size.
     field = load_field(folder / "run" / "field.safetensors")
     with torch.no_grad():
-        iio.imwrite(folder / "field.png", as_bytes(field.render_size(512, 512).numpy()))
+        Image.fromarray(as_bytes(field.render_size(512, 512).numpy())).save(folder / "field.png")
     return result.scores["psnr"]
 
 

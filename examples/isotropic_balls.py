@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Points
-from luxel.render.primitives import Gaussians, Parameters, PrimitiveSpec, register
+from luxel.render.primitives import Gaussians, Parameters, PrimitiveEngine, PrimitiveSpec, register
 from luxel.render.primitives.parameters import Projected, Viewing
 from luxel.render.primitives.similarity import Similarity
 from luxel.render.primitives.spec import Columns, Costs, Start
@@ -130,11 +130,12 @@ def initialise(points: Points, start: Start) -> IsotropicBalls:
     return from_gaussians(gaussians)
 
 
+ENGINE = PrimitiveEngine(parameters=IsotropicBalls, initialise=initialise, from_gaussians=from_gaussians)
 SPEC = PrimitiveSpec(
-    parameters=IsotropicBalls,
+    name=IsotropicBalls.primitive,
+    noun=IsotropicBalls.noun,
+    load_engine=lambda: ENGINE,
     about="balls of one colour each",
-    initialise=initialise,
-    from_gaussians=from_gaussians,
     # Properties of .ply files. A mark is a property that files of other primitives do not have.
     columns=(
         Columns("means", ("x", "y", "z")),

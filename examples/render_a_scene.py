@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import imageio.v3 as iio
 import torch
+from PIL import Image
 
 from luxel.render.camera import Camera
 from luxel.render.rasterize import rasterize
@@ -24,8 +24,8 @@ def main(folder: Path) -> None:
 
     frame = rasterize(knot, camera, background=torch.ones(3), depth=True)
     assert frame.depth is not None
-    iio.imwrite(folder / "knot.png", as_bytes(frame.rgb.detach().numpy()))
-    iio.imwrite(folder / "depth.png", as_bytes((frame.depth / frame.depth.max()).detach().numpy()))
+    Image.fromarray(as_bytes(frame.rgb.detach().numpy())).save(folder / "knot.png")
+    Image.fromarray(as_bytes((frame.depth / frame.depth.max()).detach().numpy())).save(folder / "depth.png")
 
     # Every parameter has a gradient, and so have the background and the camera pose.
     (1 - frame.rgb).mean().backward()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -134,6 +134,7 @@ def evaluate(
     photographed: Callable[[View, Tensor, Tensor, Tensor], Tensor] | None = None,
     refine: float | None = None,
     depth: Literal["metric", "align"] | None = None,
+    known: Mapping[str, ViewScore] | None = None,
     on_view: Callable[[View, ViewScore, Tensor, Tensor], None] | None = None,
     render: Callable[..., Any] = rasterize,
     say: Callable[[str], None] | None = None,
@@ -159,6 +160,7 @@ def evaluate(
             units.
         depth: compare the rendered depth with that of views that have one: as it is, or fitted to the rendered depth
             in each view ("align", see `luxel.render.ops.train.depth_loss.depth_loss`).
+        known: scores that were computed before, by name of the view; these views are only rendered.
         on_view: called after each view with (view, its score, render [H, W, 3], ground truth [H, W, 3]).
         render: rasterizer, called like luxel.render.rasterize (see `luxel.render.backends`).
         say: receives a message where LPIPS cannot be computed, which is then left out; None: that is an error.
@@ -204,6 +206,11 @@ def evaluate(
             if measured:
                 off = depth_errors(frame.depth, frame.alpha, view, weight, fits=depth == "align")
             image = frame.rgb.clamp(0, 1)
+            if known is not None and view.name in known:
+                scores.append(known[view.name])
+                if on_view is not None:
+                    on_view(view, scores[-1], image, truth)
+                continue
             compared = image if weight is None else torch.where(weight[..., None] > 0, image, truth)
             distance = math.nan
             if perceptual is not None and min(truth.shape[:2]) >= LPIPS_MIN_SIDE:

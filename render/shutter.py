@@ -13,15 +13,14 @@ points, the negative of those of the camera.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 from torch import Tensor
+
+from luxel.render.readout import Readout
 
 NUMBERS = 8  # of a row, see cuda/abi/raster.h
 LINEAR, ANGULAR, DIRECTION = slice(0, 3), slice(3, 6), slice(6, 8)
 VELOCITIES = slice(0, 6)
-Readout = Literal["down", "up", "right", "left"]
 DIRECTIONS: dict[str, tuple[float, float]] = {
     "down": (0.0, 1.0),
     "up": (0.0, -1.0),

@@ -66,14 +66,14 @@ class SmallCapture:
 
 def check_declarations(spec: PrimitiveSpec) -> None:
     """The parts of a specification fit together."""
-    names = spec.parameters.names
+    names = spec.engine.parameters.names
     assert spec.name.isidentifier() and spec.noun
     assert tuple(spec.rates().at(0.5, 1.0)) == names, "a rate for each parameter, in order"
     assert sorted(part.parameter for part in spec.columns if part.parameter) == sorted(names)
     assert spec.exact <= set(names)
-    assert not {"colour", "alpha"} - set(spec.parameters.outputs) and "luxel" in spec.backends
-    if spec.projection is not None:
-        assert tuple(spec.projection.parameters) == names
+    assert not {"colour", "alpha"} - set(spec.engine.parameters.outputs) and "luxel" in spec.backends
+    if spec.engine.projection is not None:
+        assert tuple(spec.engine.projection.parameters) == names
     assert spec.strategies and set(spec.strategies) <= set(STRATEGIES) and "default" in spec.presets
     for name, known in spec.presets.items():
         config = preset(name, spec.name)
@@ -119,7 +119,7 @@ def check_files(spec: PrimitiveSpec, scene: Parameters, folder: Path) -> None:
     for name in ("a.ply", "a.safetensors"):
         save_scene(folder / name, scene)
         loaded = load_primitives(folder / name)
-        assert type(loaded) is spec.parameters
+        assert type(loaded) is spec.engine.parameters
         for parameter, tensor in scene.tensors().items():
             assert torch.equal(getattr(loaded, parameter), tensor), (name, parameter)
     save_scene(folder / "none.ply", scene.select(torch.arange(0)))
@@ -153,23 +153,23 @@ def check_rendering(scene: Parameters, device: torch.device) -> None:
 
 def check_export(spec: PrimitiveSpec, run: Path, folder: Path) -> None:
     """The run is opened and exported by the command line; to a mesh where the primitive has a shape of triangles."""
-    assert type(load_any_scene(run)) is spec.parameters
+    assert type(load_any_scene(run)) is spec.engine.parameters
     for name in ("out.ply", "out.safetensors"):
         assert main(["export", str(run), "--out", str(folder / name)]) == 0
-        assert type(load_primitives(folder / name)) is spec.parameters
+        assert type(load_primitives(folder / name)) is spec.engine.parameters
     as_mesh = main(["export", str(run), "--out", str(folder / "mesh.ply"), "--mesh"])
-    assert as_mesh == (2 if spec.to_mesh is None else 0), "a run without a capture has no cameras"
+    assert as_mesh == (2 if spec.engine.to_mesh is None else 0), "a run without a capture has no cameras"
     still = main(["export", str(run), "--out", str(folder / "still.ply"), "--time", "0.5"])
-    assert still == (0 if spec.parameters.moves else 2)
+    assert still == (0 if spec.engine.parameters.moves else 2)
     as_splat = main(["export", str(run), "--out", str(folder / "out.splat")])
-    assert as_splat == (0 if spec.parameters is Gaussians else 2)
+    assert as_splat == (0 if spec.engine.parameters is Gaussians else 2)
 
 
 def check_benchmark(spec: PrimitiveSpec) -> None:
     """Gaussians become this primitive row by row, and the roofline has floors for it."""
     gaussians = torus_knot(60)
-    scene = spec.from_gaussians(gaussians)
-    assert type(scene) is spec.parameters and scene.count == 60
+    scene = spec.engine.from_gaussians(gaussians)
+    assert type(scene) is spec.engine.parameters and scene.count == 60
     camera = ring_cameras(4, width=40, height=32)[0]
 
     sample = CameraSample(camera, 0.5 if scene.moves else None)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 import torch
 
-from luxel.render.bounds import Bounds, Options, Share
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.mesh.decimation import decimated
@@ -22,9 +19,9 @@ from luxel.scenes import save_mesh
 from luxel.scenes.files.field_mesh import field_mesh
 from luxel.scenes.files.mesh import Mesh, Texture
 from luxel.scenes.files.scene_format import SceneFacts
-from luxel.viewer.commands.options import optional
 from luxel.viewer.known_facts import as_up
 from luxel.viewer.learnt_views import refined_views
+from luxel.viewer.mesh_options import MeshFinish
 from luxel.viewer.origin import load_origin
 from luxel.viewer.progress import opening
 from luxel.viewer.runs import has_capture
@@ -32,26 +29,6 @@ from luxel.viewer.runs import has_capture
 CELLS_OF_FIELD = 256  # along the box of a neural field
 TEXTURED_TRIANGLES = 50_000  # unless their number is given: charts are found on the CPU
 SPACINGS = {"cuda": 512, "cpu": 256}  # along what the cameras see of a scene
-
-
-@dataclass
-class MeshFinish(Options):
-    """What is done with a mesh before it is written."""
-
-    fill_holes: Share = 0.0
-    """With --mesh of what cameras see: close openings whose length around is at most this share of the diagonal of the
-    mesh's box, 0 to 1; larger ones, such as where a floor ends, stay."""
-    triangles: Annotated[Annotated[int, Bounds(4, 10**9)] | None, optional("N")] = None
-    """With --mesh: most triangles; edges are collapsed where it changes the surface least. Needs luxel[mesh]. Default:
-    all, or 50000 with --texture."""
-    texture: Annotated[Annotated[int, Bounds(64, 16384)] | None, optional("PIXELS")] = None
-    """With --mesh of what cameras see, as .glb or .obj: pixels along each side of a texture, such as 2048. Needs
-    luxel[mesh]. Default: colours of vertices alone."""
-
-    def given(self) -> list[str]:
-        """The names of the options that are not at their defaults."""
-        options = {"--fill-holes": self.fill_holes, "--triangles": self.triangles, "--texture": self.texture}
-        return [name for name, value in options.items() if value]
 
 
 def write_field(
@@ -69,7 +46,7 @@ def write_field(
 
 def write_hulls(out: Path, scene: Parameters, min_opacity: float | None) -> tuple[str, str]:
     """Writes primitives that have a shape of triangles; returns what was written and what was left out, in words."""
-    to_mesh = PRIMITIVES[scene.primitive].to_mesh
+    to_mesh = PRIMITIVES[scene.primitive].engine.to_mesh
     assert to_mesh is not None
     made = to_mesh(scene, min_opacity)
     save_mesh(out, Mesh(made.xyz, made.rgb, made.faces))

@@ -7,7 +7,8 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +35,7 @@ MORE = {  # scores that are there only where they were computed: name and meanin
     "depth_relative": ("Depth, relative error", "mean of the error divided by the known depth"),
     "depth_median": ("Depth, median error", "median of the error divided by the known depth"),
 }
+WRITERS = min(8, os.cpu_count() or 1)  # threads that make JPEG files while the next view is rendered
 ERROR_SCALE = 4.0  # a mean absolute error of 1/4 is the brightest colour of an error image
 
 
@@ -45,7 +47,7 @@ class ReportedView:
         name: of the view.
         photograph, render: uint8 [H, W, 3], sRGB, composited on the same background.
         psnr, ssim, lpips: its scores (PSNR in dB); lpips may be absent.
-        weight: uint8 [H, W], 0 for pixels that do not count; None: all count.
+        weight: gives uint8 [H, W], 0 for pixels that do not count, or None: all count.
         further: its other scores, see `luxel.render.evaluate.FURTHER`.
     """
 
@@ -55,7 +57,7 @@ class ReportedView:
     psnr: float
     ssim: float
     lpips: float | None = None
-    weight: np.ndarray | None = None
+    weight: Callable[[], np.ndarray | None] = lambda: None
     further: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -90,7 +92,8 @@ class Report:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._views: list[dict[str, Any]] = []
-        self._cards: list[str] = []
+        self._cards: list[Future[str]] = []
+        self._writers = ThreadPoolExecutor(WRITERS)
         self._rows: list[str] = []
         with writing(folder):
             (folder / "images").mkdir(parents=True, exist_ok=True)
@@ -98,10 +101,12 @@ class Report:
                 old.unlink()
 
     def add(self, view: ReportedView) -> None:
-        """Saves the images of a view; the page shows views in the order of these calls."""
+        """Saves the images of a view meanwhile; the page shows views in the order of these calls."""
         number = len(self._views)
         with writing(self.folder):
-            self._cards.append(_card(view, number, self.folder / "images"))
+            if number >= 2 * WRITERS:  # images that wait fill the memory
+                self._cards[number - 2 * WRITERS].result()
+            self._cards.append(self._writers.submit(_card, view, number, self.folder / "images"))
         self._rows.append(_row(number, view))
         scores = {name: _finite(getattr(view, name)) for name in ("psnr", "ssim", "lpips")}
         scores |= {name: _finite(value) for name, value in view.further.items()}
@@ -126,6 +131,8 @@ class Report:
         Returns:
             The path of index.html.
         """
+        with writing(self.folder), self._writers:
+            cards = [card.result() for card in self._cards]
         page = _PAGE.substitute(
             title=html.escape(title),
             means="".join(_tile(*entry) for entry in _means(mean, len(self._views))),
@@ -134,7 +141,7 @@ class Report:
             ),
             notes="".join(f"<p class=note>{html.escape(note)}</p>" for note in notes),
             rows="\n".join(self._rows),
-            cards="\n".join(self._cards),
+            cards="\n".join(cards),
         )
         record = {
             "title": title,
@@ -214,7 +221,7 @@ def _card(p: ReportedView, number: int, folder: Path) -> str:
     shown = {
         "photograph": p.photograph,
         "render": p.render,
-        "error": error_image(p.photograph, p.render, p.weight),
+        "error": error_image(p.photograph, p.render, p.weight()),
     }
     for kind, pixels in shown.items():
         path = folder / f"{stem}-{kind}.jpg"

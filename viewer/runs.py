@@ -173,7 +173,7 @@ def load_run_scene(folder: Path, *, keep_non_finite: bool = False) -> Parameters
             f"({', '.join(PRIMITIVES)}).",
             "It may come from a newer version of luxel.",
         )
-    parameters = PRIMITIVES[name].parameters
+    parameters = PRIMITIVES[name].engine.parameters
     try:  # whatever the primitive, the tensors have this prefix
         scene = parameters(**{field: checkpoint.tensors[f"gaussians.{field}"] for field in parameters.names})
     except KeyError as error:

@@ -69,18 +69,15 @@ def score(
     """
     report = Report(folder)
     with counting("held-out views", len(views)) as advance:
-        already = {scores.name: scores for scores in known.scores} if known else {}
 
         def keep(view: View, scores: ViewScore, image: Tensor, photograph: Tensor) -> None:
-            scores = already.get(view.name, scores)
-            weight = view.read().weight
             report.add(
                 ReportedView(
                     view.name,
                     to_bytes(photograph),
                     to_bytes(image),
                     *_scores(scores),
-                    weight=weight,
+                    weight=lambda: view.read().weight,
                     further=scores.further,
                 )
             )
@@ -96,6 +93,7 @@ def score(
             photographed=photographed,
             refine=refine if known is None else None,
             depth=depth if known is None else None,
+            known={scores.name: scores for scores in known.scores} if known else None,
             on_view=keep,
             render=render,
         )

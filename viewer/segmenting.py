@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,13 +13,13 @@ import torch
 from luxel.render.camera import View
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import Parameters
-from luxel.render.segment import Segmenter, label_map
+from luxel.render.segment import Segmenter
+from luxel.render.segment.label_map import label_map
 from luxel.render.segment.objects import Objects, SceneObject, has_objects, load_objects
 from luxel.render.segment.providers.mobile_sam import MobileSamSegmenter
 from luxel.scenes.captures.true_ids import have_ids, read_ids
 from luxel.scenes.synthetic.id_segmenter import IdSegmenter
-
-SegmenterName = Literal["mobile-sam", "ids"]
+from luxel.viewer.commands.options import SegmenterName
 
 
 def find_view(views: Sequence[View], name: str) -> View:

@@ -105,7 +105,7 @@ def estimate(capture: Capture, config: TrainConfig, preset: str, device: torch.d
     config = config.sized(pixel_count(views))
     first = min(len(capture.points.xyz), config.init.max_points or len(capture.points.xyz))
     last = _most(config, views, first)
-    parameters: Any = PRIMITIVES[config.primitive].parameters
+    parameters: Any = PRIMITIVES[config.primitive].engine.parameters
     each = memory_plan.bytes_of_one(parameters.empty(config.init.sh_degree))
     kept = all(getattr(view.read, "kept", None) is not None for view in views)
     noun, notes = PRIMITIVES[config.primitive].noun, ()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 Backend = Literal["luxel", "gsplat"]
 FieldBackend = Literal["luxel", "tiny-cuda-nn"]

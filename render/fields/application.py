@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, ClassVar, Literal, Self
 
 import torch
@@ -55,7 +55,7 @@ class Application(nn.Module, ABC):
 
     kind: ClassVar[str]
     config_type: ClassVar[type[FieldConfig]] = FieldConfig
-    training_defaults: ClassVar[dict[str, Any]] = {}
+    training_defaults: ClassVar[Mapping[str, Any]] = {}
     hash_growth: ClassVar[float] = HASH_GROWTH
     data_type: ClassVar[DataType]
     noun: ClassVar[str] = "parameters"

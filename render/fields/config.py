@@ -21,7 +21,7 @@ from luxel.render.bounds import (
     check_all,
 )
 from luxel.render.errors import LuxelError
-from luxel.render.fields.applications import FieldName, application_type, application_types
+from luxel.render.fields.applications import APPLICATIONS, FieldName, configuration_of
 from luxel.render.runs.plain import from_plain
 
 GridName = Literal["hash", "dense", "lowres"]
@@ -133,7 +133,7 @@ class FieldConfig(Options):
     def check(self) -> None:
         """Raises LuxelError for values out of range, and for options of another application's configuration."""
         check_all(self)
-        expected = application_type(self.field).config_type
+        expected, _ = configuration_of(self.field)
         if type(self) is not expected:
             raise LuxelError(
                 f"Configuration of the field: {self.field!r} takes a {expected.__name__}, got {type(self).__name__}.",
@@ -182,7 +182,7 @@ class FieldConfig(Options):
         """
         application = values.get("field", "image")
         try:
-            config_type = application_type(application).config_type
+            config_type, _ = configuration_of(application)
         except LuxelError as error:
             raise LuxelError(f"config.json: {error.problem}", error.remedy) from None
         unknown = values.keys() - {field.name for field in dataclasses.fields(config_type)}
@@ -222,8 +222,8 @@ def defaults(field: str) -> FieldConfig:
     Raises:
         LuxelError: there is no such application.
     """
-    application = application_type(field)
-    return application.config_type(field=field, **application.training_defaults)
+    config_type, values = configuration_of(field)
+    return config_type(field=field, **values)
 
 
 def option_owners(name: str) -> list[str]:
@@ -231,6 +231,7 @@ def option_owners(name: str) -> list[str]:
     shared = {field.name for field in dataclasses.fields(FieldConfig)}
     return [
         application
-        for application, cls in application_types()
-        if name not in shared and name in {field.name for field in dataclasses.fields(cls.config_type)}
+        for application in APPLICATIONS
+        if name not in shared
+        and name in {field.name for field in dataclasses.fields(configuration_of(application)[0])}
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
+from luxel.render.fields.applications import CONFIGURATIONS
 from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.drawing.rays import camera_rays, in_chunks
@@ -37,7 +38,7 @@ class ImageField(Application):
     """
 
     kind = "image"
-    training_defaults: ClassVar[dict[str, Any]] = {"decay_from": 2_000, "decay_every": 2_000, "ema": 0.99}
+    training_defaults = CONFIGURATIONS["image"].defaults
     hash_growth = 1.25992
     data_type = "image"
     up, front, flat = (0.0, 1.0, 0.0), (0.0, 0.0, 1.0), True

@@ -11,6 +11,7 @@ from torch import Tensor
 from luxel.render.camera import Camera, View
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
+from luxel.render.fields.applications import CONFIGURATIONS
 from luxel.render.fields.build import field_of, mlp_of
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.drawing.frame_mode import counts_on_device
@@ -82,13 +83,7 @@ class RadianceField(Application):
 
     kind: ClassVar[str] = "radiance"
     config_type = RadianceConfig
-    training_defaults: ClassVar[dict[str, Any]] = {
-        "steps": 35_000,
-        "hidden": 1,
-        "sparse": True,
-        "schedule": "shares",
-        "weight_decay": 0.0,
-    }
+    training_defaults = CONFIGURATIONS["radiance"].defaults
     data_type = "capture"
     surface_level = 50.0
     cells: ClassVar[int] = 128  # of the occupancy grid, along each axis

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from luxel.render.bounds import Bounds, Positive, ShareBelow1, Weight
 from luxel.render.fields.config import FieldConfig
-from luxel.render.ops.field.march_rays import MOST_CASCADES
+from luxel.render.ops.field.cascade_count import MOST_CASCADES
 
 ExtentName = Literal["auto", "box", "contracted", "cascades"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from torch import Tensor
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import TO_SUN, Application
+from luxel.render.fields.applications import CONFIGURATIONS
 from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.drawing.frame_mode import counts_on_device
@@ -69,12 +70,7 @@ class SdfField(Application):
     """
 
     kind = "sdf"
-    training_defaults: ClassVar[dict[str, Any]] = {
-        "rate": 5e-3,
-        "decay_factor": 0.5,
-        "decay_from": 5_000,
-        "decay_every": 500,
-    }
+    training_defaults = CONFIGURATIONS["sdf"].defaults
     hash_growth = 1.38191
     data_type = "mesh"
     outputs = ("colour", "shadows")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import TO_SUN, Application
+from luxel.render.fields.applications import CONFIGURATIONS
 from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.drawing.delta_tracking import track_sunlit
@@ -63,7 +64,7 @@ class VolumeField(Application):
     """
 
     kind = "volume"
-    training_defaults: ClassVar[dict[str, Any]] = {"decay_from": 5_000, "decay_every": 2_000}
+    training_defaults = CONFIGURATIONS["volume"].defaults
     hash_growth = 1.275
     data_type = "volume"
     surface_level = 10.0

@@ -1,15 +1,24 @@
-"""Primitives, one folder each: parameters, training, files, display. Everything else iterates this registry."""
+"""Primitives, one folder each: parameters, training, files, display. Everything else iterates this registry.
+
+Importing it needs no torch: specifications import what computes with a primitive on first use.
+"""
 
 from typing import TYPE_CHECKING, Literal
 
 from luxel.render.errors import LuxelError
-from luxel.render.primitives import convexes, gaussians, gaussians4d, surfels
-from luxel.render.primitives.convexes import Convexes
-from luxel.render.primitives.gaussians import Gaussians
-from luxel.render.primitives.gaussians4d import Gaussians4d
-from luxel.render.primitives.parameters import Parameters
-from luxel.render.primitives.spec import PrimitiveSpec
-from luxel.render.primitives.surfels import Surfels
+from luxel.render.lazy_exports import lazy_exports
+from luxel.render.primitives.convexes.spec import SPEC as CONVEXES
+from luxel.render.primitives.gaussians.spec import SPEC as GAUSSIANS
+from luxel.render.primitives.gaussians4d.spec import SPEC as GAUSSIANS4D
+from luxel.render.primitives.spec import PrimitiveEngine, PrimitiveSpec
+from luxel.render.primitives.surfels.spec import SPEC as SURFELS
+
+if TYPE_CHECKING:
+    from luxel.render.primitives.convexes.parameters import Convexes
+    from luxel.render.primitives.gaussians.parameters import Gaussians
+    from luxel.render.primitives.gaussians4d.parameters import Gaussians4d
+    from luxel.render.primitives.parameters import Parameters
+    from luxel.render.primitives.surfels.parameters import Surfels
 
 PRIMITIVES: dict[str, PrimitiveSpec] = {}
 
@@ -35,22 +44,33 @@ def spec_of(name: str) -> PrimitiveSpec:
     return PRIMITIVES[name]
 
 
-register(gaussians.SPEC)
-register(gaussians4d.SPEC)
-register(convexes.SPEC)
-register(surfels.SPEC)
+register(GAUSSIANS)
+register(GAUSSIANS4D)
+register(CONVEXES)
+register(SURFELS)
 
 if TYPE_CHECKING:
     PrimitiveName = str
 else:
     PrimitiveName = Literal[tuple(PRIMITIVES)]  # as choices on the command line
 
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "Convexes": "convexes.parameters",
+        "Gaussians": "gaussians.parameters",
+        "Gaussians4d": "gaussians4d.parameters",
+        "Parameters": "parameters",
+        "Surfels": "surfels.parameters",
+    },
+)
 __all__ = [
     "PRIMITIVES",
     "Convexes",
     "Gaussians",
     "Gaussians4d",
     "Parameters",
+    "PrimitiveEngine",
     "PrimitiveName",
     "PrimitiveSpec",
     "Surfels",

@@ -43,12 +43,12 @@ def geometry_gradients(
         blended: images of colours and of the channels of `measured`.
         photographs: of B views, [B, H, W, 3], and the weights of their pixels, [B, H, W] or None.
         view: their cameras.
-        names: of the terms, see `PrimitiveSpec.geometry`.
+        names: of the terms, see `PrimitiveEngine.geometry`.
     """
     with torch.enable_grad():
         more = blended.image[..., 3:].detach().requires_grad_()
         transmittance = blended.transmittance.detach().requires_grad_()
-        planar = spec.parameters.planar
+        planar = spec.engine.parameters.planar
         images = GeometryImages(
             depth=more[..., 0],
             square=None if planar else more[..., 1],
@@ -60,7 +60,7 @@ def geometry_gradients(
             distance=more[..., 4] if planar else None,
             rgb=photographs[0],
         )
-        terms = spec.geometry(images, loss, names)
+        terms = spec.engine.geometry(images, loss, names)
     values, seeds = [value for _, value in terms], [scalars[weight] for weight, _ in terms]
     g_more, g_transmittance = torch.autograd.grad(values, [more, transmittance], seeds)
     return g_more, g_transmittance

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-import numpy as np
-import torch
-from torch import Tensor
-
-from luxel.render.camera import Points, View
-from luxel.render.ops.raster.projection import Projection
-from luxel.render.primitives.parameters import Parameters
 from luxel.render.primitives.training import Init, Loss, Rates
 
-Term = tuple[float, Tensor]  # of the loss: a weight, and a scalar on the device
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from torch import Tensor
+
+    from luxel.render.camera import Points, View
+    from luxel.render.ops.raster.projection import Projection
+    from luxel.render.primitives.parameters import Parameters
+
+Term: TypeAlias = "tuple[float, Tensor]"  # of the loss: a weight, and a scalar on the device
 
 
 class Start(NamedTuple):
@@ -185,24 +188,14 @@ def no_state(loss: Any) -> None:
 
 
 @dataclass(frozen=True)
-class PrimitiveSpec:
-    """A primitive.
+class PrimitiveEngine:
+    """What computes with a primitive. It needs torch, so that a specification imports it on first use.
 
     Args:
         parameters: its tensors; a class that also has its name, its noun, and how it is displayed (``outputs``,
             ``antialiases``, ``resizable``, ``moves``) and drawn (``policy`` of the tile rasterizer, ``project``).
         initialise: makes the primitives that training starts from, of points with finite coordinates.
         from_gaussians: the same scene made of this primitive, row by row; for benchmarks.
-        columns: properties of a PLY file, in the order in which they are written. With `SH_COLUMNS` among them.
-        costs: for the roofline.
-        marks: properties that only PLY files of this primitive have; none: the primitive of files without marks that
-            have its properties, of several the first that is registered.
-        exact: parameters that stay float32 in files of half precision.
-        rates, loss, init: options of training.
-        about: what it is, a clause for help texts.
-        strategies: names of densification strategies in `luxel.render.train.densify.STRATEGIES`; the first is the
-            default.
-        presets: configurations by name; "default" must be there.
         projection: the stage that projects it, whose backward also updates the parameters (`project_adam_`). None: it
             is projected through autograd, for example by the stages of other primitives, and steps take the general
             path.
@@ -221,14 +214,49 @@ class PrimitiveSpec:
             `luxel.render.ops.train.project_adam.project_adam_`, which divides by N. None: there are none.
         on_resolution_change: changes the primitives in place when training continues with images ``factor`` times as
             wide; no gradients, but moments stay. None: nothing depends on the size of images.
-        backends: names of the rasterizer backends that draw it.
         to_mesh: turns primitives into triangles, leaving out those of less than an opacity (None: its default).
-        published: speeds that the authors of other systems report.
     """
 
     parameters: type[Parameters]
     initialise: Callable[[Points, Start], Parameters]
     from_gaussians: Callable[[Any], Parameters]
+    projection: Projection | None = None
+    regularise: Callable[[Any, Tensor, Tensor, LossContext], list[Term]] = no_terms
+    geometry: Callable[[GeometryImages, Any, tuple[str, ...]], list[Term]] = no_geometry
+    shapes: Callable[[Any, Tensor, Tensor, Any], list[Term]] = no_shapes
+    auxiliary: Callable[[Any], AuxiliaryState | None] = no_state
+    penalties: Callable[[LossContext], dict[str, float]] | None = None
+    on_resolution_change: Callable[[Any, float], None] | None = None
+    to_mesh: Callable[[Any, float | None], PrimitiveMesh] | None = None
+
+
+@dataclass(frozen=True)
+class PrimitiveSpec:
+    """A primitive: what its options, its files and help texts need to know, and the engine that computes with it.
+
+    The module of a specification imports no torch, so that `luxel train --help` does without it.
+
+    Args:
+        name: on the command line and in files of runs; ``primitive`` of its parameters.
+        noun: in sentences, of many of them; ``noun`` of its parameters.
+        load_engine: imports what computes with it.
+        columns: properties of a PLY file, in the order in which they are written. With `SH_COLUMNS` among them.
+        costs: for the roofline.
+        marks: properties that only PLY files of this primitive have; none: the primitive of files without marks that
+            have its properties, of several the first that is registered.
+        exact: parameters that stay float32 in files of half precision.
+        rates, loss, init: options of training.
+        about: what it is, a clause for help texts.
+        strategies: names of densification strategies in `luxel.render.train.densify.STRATEGIES`; the first is the
+            default.
+        presets: configurations by name; "default" must be there.
+        backends: names of the rasterizer backends that draw it.
+        published: speeds that the authors of other systems report.
+    """
+
+    name: str
+    noun: str
+    load_engine: Callable[[], PrimitiveEngine]
     columns: tuple[Columns, ...]
     costs: Costs
     marks: frozenset[str] = frozenset()
@@ -239,23 +267,20 @@ class PrimitiveSpec:
     about: str = ""
     strategies: tuple[str, ...] = ("fixed",)
     presets: Mapping[str, Preset] = field(default_factory=lambda: {"default": Preset("the defaults")})
-    projection: Projection | None = None
-    regularise: Callable[[Any, Tensor, Tensor, LossContext], list[Term]] = no_terms
-    geometry: Callable[[GeometryImages, Any, tuple[str, ...]], list[Term]] = no_geometry
-    shapes: Callable[[Any, Tensor, Tensor, Any], list[Term]] = no_shapes
-    auxiliary: Callable[[Any], AuxiliaryState | None] = no_state
-    penalties: Callable[[LossContext], dict[str, float]] | None = None
-    on_resolution_change: Callable[[Any, float], None] | None = None
     backends: tuple[str, ...] = ("luxel",)
-    to_mesh: Callable[[Any, float | None], PrimitiveMesh] | None = None
     published: tuple[PublishedSpeed, ...] = ()
 
-    @property
-    def name(self) -> str:
-        """On the command line and in files of runs."""
-        return self.parameters.primitive
+    @cached_property
+    def engine(self) -> PrimitiveEngine:
+        """What computes with it, imported on first use.
 
-    @property
-    def noun(self) -> str:
-        """In sentences, of many of them."""
-        return self.parameters.noun
+        Raises:
+            ValueError: its parameters have another name or noun.
+        """
+        engine = self.load_engine()
+        named = engine.parameters.primitive, engine.parameters.noun
+        if named != (self.name, self.noun):
+            raise ValueError(
+                f"spec.name and spec.noun must be those of the parameters, got {self.name}, {self.noun}"
+            )
+        return engine

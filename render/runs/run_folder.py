@@ -201,7 +201,7 @@ class RunFolder:
         path = self.path / "renders" / f"{flat}.png"
         try:
             path.parent.mkdir(exist_ok=True)
-            Image.fromarray(both.cpu().numpy()).save(path)
+            Image.fromarray(both.cpu().numpy()).save(path, compress_level=1)  # as the run waits for it
         except OSError as error:
             self._report_once(f"{path} could not be written ({error.strerror or error}).")
 

@@ -18,9 +18,9 @@ from luxel.render.primitives.parameters import Parameters
 from luxel.render.segment.label_image import label_image
 from luxel.render.segment.label_map import label_map
 from luxel.render.segment.mask_prompt import innermost_point
-from luxel.render.segment.propagate import EMPTY, PropagateOptions, Propagation, photograph
+from luxel.render.segment.options import PropagateOptions, SolveOptions
+from luxel.render.segment.propagate import EMPTY, Propagation, photograph
 from luxel.render.segment.segmenter import Point, Prompt, Segmenter, on_cpu
-from luxel.render.segment.solve import SolveOptions
 from luxel.render.segment.votes import NO_LABEL
 
 GRID = 12  # points along the longer side of an image

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from luxel.render.bounds import Bounds, OpenShare, Options
 from luxel.render.camera import View
 from luxel.render.errors import LuxelError
 from luxel.render.primitives.parameters import Parameters
@@ -24,28 +23,15 @@ from luxel.render.segment.label_map import label_map
 from luxel.render.segment.mask_choice import best_for
 from luxel.render.segment.mask_prompt import innermost_point, trimmed_box
 from luxel.render.segment.next_view import ViewWeights, label_sums, next_view
+from luxel.render.segment.options import PropagateOptions, SolveOptions
 from luxel.render.segment.scores import mask_iou, mask_ious
 from luxel.render.segment.segmenter import Box, MaskChoice, Point, Prompt, Segmenter, on_device
-from luxel.render.segment.solve import Solution, SolveOptions, nearest_primitives, solve
+from luxel.render.segment.solve import Solution, nearest_primitives, solve
 from luxel.render.segment.votes import MOST_LABELS, NO_LABEL, Votes
 
 EMPTY = 0.9  # transmittance above which a pixel shows nothing
 ALIKE = 0.8  # IoU of what is shown with and without the labels of neighbours, above which one prompt does
 LESS_SURE = 0.9  # factor for masks that the labels of neighbours prompt
-
-
-@dataclass(frozen=True)
-class PropagateOptions(Options):
-    """How objects are carried from view to view."""
-
-    views: Annotated[int, Bounds(1, 1000)] = 8
-    """Views that are looked at, at most."""
-    least_iou: OpenShare = 0.5
-    """Least IoU of a mask with the rendered label; below it the view has no vote for that object."""
-    least_change: Annotated[float, Bounds(0, 1)] = 0.005
-    """The search ends when a view changes the labels of a smaller fraction of every object's area."""
-    least_pixels: Annotated[int, Bounds(1, 10**6)] = 16
-    """Objects of fewer pixels in a view have no vote there."""
 
 
 @dataclass

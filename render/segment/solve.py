@@ -7,38 +7,19 @@ neighbours, by iterated conditional modes (Besag 1986).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from luxel.render.bounds import Bounds, Options
-from luxel.render.ops.train.neighbours import MOST, neighbours
+from luxel.render.ops.train.neighbours import neighbours
 from luxel.render.primitives.parameters import Parameters
+from luxel.render.segment.options import SolveOptions
 from luxel.render.segment.votes import NO_LABEL, Votes
 
 HOPS = 32  # over which a label passes from neighbour to neighbour
 SAMPLE = 1 << 14  # labelled primitives that isolated ones are compared with
 CHUNK = 1 << 12  # isolated primitives that are compared at a time
-
-
-@dataclass(frozen=True)
-class SolveOptions(Options):
-    """How labels are chosen from votes."""
-
-    background_bias: Annotated[float, Bounds(0, 1000, above=True)] = 1.0
-    """Factor on the votes for the background; above 1, doubtful primitives become background."""
-    least_margin: Annotated[float, Bounds(1, 1000)] = 1.0
-    """Least ratio of most to second most votes; primitives below it are undecided."""
-    least_weight: Annotated[float, Bounds(0, 10**6)] = 0.0
-    """Least number of votes for the leading label, pixels; primitives below it are undecided."""
-    neighbours: Annotated[int, Bounds(0, MOST)] = 8
-    """Nearest neighbours that give undecided primitives their label, and that smoothing compares; 0: none."""
-    smoothing: Annotated[float, Bounds(0, 100)] = 0.0
-    """Weight of the neighbours' labels against the own votes; 0: no smoothing."""
-    sweeps: Annotated[int, Bounds(1, 100)] = 4
-    """Sweeps of smoothing over all primitives."""
 
 
 class Solution(NamedTuple):

@@ -12,8 +12,9 @@ from torch import Tensor
 from luxel.render.camera import View
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.segment.label_map import label_map
+from luxel.render.segment.options import SolveOptions
 from luxel.render.segment.scores import mask_iou
-from luxel.render.segment.solve import Solution, SolveOptions, solve
+from luxel.render.segment.solve import Solution, solve
 from luxel.render.segment.votes import NO_LABEL, Votes
 
 LEAST_IOU = 0.5

@@ -1,7 +1,19 @@
-"""Training: fits primitives to posed images, with densification, checkpoints and a run folder."""
+"""Training: fits primitives to posed images, with densification, checkpoints and a run folder.
 
-from luxel.render.train.config import TrainConfig
-from luxel.render.train.reports import StepReport, TrainResult
-from luxel.render.train.trainer import Trainer
+Importing it needs no torch; neither do its configuration and the options of strategies.
+"""
 
+from typing import TYPE_CHECKING
+
+from luxel.render.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from luxel.render.train.config import TrainConfig
+    from luxel.render.train.reports import StepReport, TrainResult
+    from luxel.render.train.trainer import Trainer
+
+__getattr__ = lazy_exports(
+    __name__,
+    {"StepReport": "reports", "TrainConfig": "config", "TrainResult": "reports", "Trainer": "trainer"},
+)
 __all__ = ["StepReport", "TrainConfig", "TrainResult", "Trainer"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from luxel.render.backends import Backend
 from luxel.render.bounds import (
@@ -24,14 +24,16 @@ from luxel.render.bounds import (
 )
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import PRIMITIVES, spec_of
-from luxel.render.primitives.gaussians import GaussianRates
+from luxel.render.primitives.gaussians.options import GaussianRates
 from luxel.render.primitives.training import Init, Loss, Rates
+from luxel.render.readout import Readout
 from luxel.render.runs.plain import from_plain
-from luxel.render.shutter import Readout
 from luxel.render.train.densify import STRATEGIES, FixedCount, Strategy
-from luxel.render.train.reports import Reached
-from luxel.render.train.views.exposure import ExposureModel
 
+if TYPE_CHECKING:
+    from luxel.render.train.reports import Reached
+
+ExposureModel = Literal["none", "gain", "affine", "camera"]
 DepthSource = Literal["none", "maps", "points", "all"]
 PARTS = ("rates", "loss", "init")  # groups of options whose types depend on the primitive
 # Fields that earlier versions wrote to every config.json, whatever the primitive.
@@ -290,7 +292,7 @@ class TrainConfig(Options):
             for part in PARTS
             if type(getattr(self, part)) is not getattr(spec, part)
         ]
-        if self.rolling_shutter and not (spec.projection and spec.projection.shutters):
+        if self.rolling_shutter and not (spec.engine.projection and spec.engine.projection.shutters):
             out.append(f"{noun} do not support rolling_shutter")
         if self.backend not in spec.backends:
             out.append(f"the {self.backend} backend does not draw {noun}")

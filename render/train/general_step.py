@@ -195,7 +195,7 @@ def _of_depth(context: StepContext, frame: Frame, target: Target, row: Tensor) -
 def _geometry_terms(
     context: StepContext, frame: Frame, camera: Camera, target: Target, names: tuple[str, ...]
 ) -> list[Term]:
-    """The terms of the geometry of one view, see `PrimitiveSpec.geometry`."""
+    """The terms of the geometry of one view, see `PrimitiveEngine.geometry`."""
     assert frame.depth is not None and frame.normals is not None
     images = GeometryImages(
         depth=(frame.depth * frame.alpha)[None],
@@ -208,7 +208,7 @@ def _geometry_terms(
         distance=None if frame.plane_distance is None else frame.plane_distance[None],
         rgb=target.rgb[None],
     )
-    return PRIMITIVES[context.config.primitive].geometry(images, context.config.loss, names)
+    return PRIMITIVES[context.config.primitive].engine.geometry(images, context.config.loss, names)
 
 
 def _through(frame: Frame) -> Tensor:

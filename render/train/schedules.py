@@ -8,9 +8,10 @@ so the rate of the means rises to its value in a run of that length.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def sh_degree(step: float, steps: int, every: int, highest: int) -> int:
@@ -66,6 +67,8 @@ def morton_order(means: Tensor) -> Tensor:
     Args:
         means: points, [N, 3].
     """
+    import torch
+
     if means.shape[0] < 2:
         return torch.arange(means.shape[0], device=means.device)
     x = means.detach().float().nan_to_num()

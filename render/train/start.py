@@ -49,7 +49,7 @@ def first_primitives(
         chosen = np.sort(np.random.default_rng(config.seed).choice(chosen, limit, replace=False))
     opacity = config.strategy.first_opacity if config.init.opacity is None else config.init.opacity
     start = Start(config.init, opacity, views, config.seed, device)
-    return PRIMITIVES[config.primitive].initialise(Points(xyz[chosen], rgb[chosen]), start)
+    return PRIMITIVES[config.primitive].engine.initialise(Points(xyz[chosen], rgb[chosen]), start)
 
 
 def require_lenses(config: TrainConfig, views: Sequence[View]) -> None:
@@ -61,10 +61,10 @@ def require_lenses(config: TrainConfig, views: Sequence[View]) -> None:
     if config.loss.geometry_at(1.0):
         for view in views:
             require_pinhole(view.camera, "The losses of the geometry")
-    projection = PRIMITIVES[config.primitive].projection
+    projection = PRIMITIVES[config.primitive].engine.projection
     if config.backend == "luxel" and (projection is None or projection.lenses):
         return
-    noun = PRIMITIVES[config.primitive].parameters.noun.capitalize()
+    noun = PRIMITIVES[config.primitive].engine.parameters.noun.capitalize()
     what = noun if config.backend == "luxel" else f"The {config.backend} backend"
     for view in views:
         require_pinhole(view.camera, what)
@@ -72,7 +72,7 @@ def require_lenses(config: TrainConfig, views: Sequence[View]) -> None:
 
 def _continued(scene: Parameters, config: TrainConfig, device: torch.device) -> Parameters:
     """The primitives of a scene as the first ones of a run, with as many SH coefficients as it trains."""
-    expected = PRIMITIVES[config.primitive].parameters
+    expected = PRIMITIVES[config.primitive].engine.parameters
     if not isinstance(scene, expected) or not scene.count:
         raise LuxelError(
             f"The scene to start from has {scene.count:,} {scene.noun}, and the run trains {expected.noun}.",

@@ -46,7 +46,7 @@ def state_of(run: Any) -> Checkpoint:
 def restore(run: Any, start: Checkpoint) -> None:
     """Gives a `luxel.render.train.Trainer` the primitives, moments, statistics and counters of a checkpoint."""
     tensors = {name: t.to(run.device) for name, t in start.tensors.items() if name != "generator"}
-    parameters = PRIMITIVES[run.config.primitive].parameters
+    parameters = PRIMITIVES[run.config.primitive].engine.parameters
     run.take(Optimizer.from_tensors(tensors, start.state["adam_steps"], parameters))
     run.densifier.statistics.data.copy_(tensors["statistics"])
     if run.auxiliary is not None:

@@ -180,7 +180,7 @@ def fused_step(
         g_image = torch.cat([g_image, g_more], -1)
     for slope in slopes:
         g_transmittance = slope if g_transmittance is None else g_transmittance + slope
-    projection = spec.projection
+    projection = spec.engine.projection
     assert projection is not None, "primitives without a projection take the general path"
     raw_moments = "raw_moments" in projection.penalties and projected.splats.is_cuda
     g_splats, g_values = blend_backward(
@@ -200,8 +200,10 @@ def fused_step(
         )
     if shutters is not None:
         weights |= {"shutters": shutters, "g_shutters": torch.zeros_like(shutters)}
-    if spec.penalties is not None:
-        weights |= spec.penalties(loss_context(config, schedule.counts, context.extent, context.coverage))
+    if spec.engine.penalties is not None:
+        weights |= spec.engine.penalties(
+            loss_context(config, schedule.counts, context.extent, context.coverage)
+        )
     if raw_moments:
         weights["raw_moments"] = True
     project_adam_(
@@ -305,16 +307,16 @@ def regularisers(context: StepContext, scene: Any, visible: Tensor, schedule: Sc
     """Terms of the loss from the densification strategy and the primitive."""
     config, inverse_count = context.config, context.optimizer.inverse_count
     weights = loss_context(config, schedule.counts, context.extent, context.coverage)
-    terms = PRIMITIVES[config.primitive].regularise(scene, visible, inverse_count, weights)
+    terms = PRIMITIVES[config.primitive].engine.regularise(scene, visible, inverse_count, weights)
     of_strategy = penalties(scene, weights.penalties, inverse_count)
     terms = [*terms, *shape_terms(context, scene, visible)]
     return [*terms, (1.0, of_strategy)] if isinstance(of_strategy, Tensor) else terms
 
 
 def shape_terms(context: StepContext, scene: Any, visible: Tensor) -> list[Term]:
-    """Terms of the loss from the shapes of the primitives, see `PrimitiveSpec.shapes`."""
+    """Terms of the loss from the shapes of the primitives, see `PrimitiveEngine.shapes`."""
     spec = PRIMITIVES[context.config.primitive]
-    return spec.shapes(scene, visible, context.optimizer.inverse_count, context.config.loss)
+    return spec.engine.shapes(scene, visible, context.optimizer.inverse_count, context.config.loss)
 
 
 def renew(context: StepContext, scene: Any) -> None:
@@ -341,7 +343,7 @@ def extra_gradients(
     with torch.enable_grad():
         scene = context.optimizer.primitives(params).map(lambda t: t.detach().requires_grad_())
         visible = tile_counts.any(0)
-        if spec.penalties is None:
+        if spec.engine.penalties is None:
             terms = regularisers(context, scene, visible, schedule)
         else:
             terms = shape_terms(context, scene, visible)

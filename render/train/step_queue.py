@@ -60,7 +60,7 @@ class StepQueue:
         self.config, self.dataset, self.timeline = config, dataset, timeline
         self.device = dataset.device
         self._render, self._waits = render, render is not rasterize
-        self._fused = not self._waits and PRIMITIVES[config.primitive].projection is not None
+        self._fused = not self._waits and PRIMITIVES[config.primitive].engine.projection is not None
         self._on_stats, self._auxiliary, self._coverage = on_stats, auxiliary, coverage
         self._models = models or ViewModels()
         self._table = StepTable(self.device, config.batch)

@@ -29,7 +29,7 @@ class ScheduleValues:
         counts: whether statistics for density control are gathered.
         moves_sh_rest: whether the step moves the coefficients above degree 0.
         rates: learning rate by parameter; that of the means includes the scene's extent.
-        geometry: names of the terms of the geometry in the loss, see `PrimitiveSpec.geometry`.
+        geometry: names of the terms of the geometry in the loss, see `PrimitiveEngine.geometry`.
     """
 
     halvings: int

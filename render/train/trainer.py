@@ -304,7 +304,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
     def _configure(self, config: TrainConfig) -> None:
         self.config, self.background = config, config.background
         self.content = image_content(self.train_views if config.strategy.follows_images else ())
-        self.auxiliary = PRIMITIVES[config.primitive].auxiliary(config.loss)
+        self.auxiliary = PRIMITIVES[config.primitive].engine.auxiliary(config.loss)
         self.models = ViewModels.of(config, self.train_views, self.extent, self.device, self.test_views)
         self.memory = MemoryBudget(config, self.train_views, self.device, self.say)
 
@@ -355,7 +355,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
 
     def _adapt_to_resolution(self) -> bool:
         """Rescales parameters if the next step has images of another size; whether steps must be repeated first."""
-        rescale = PRIMITIVES[self.config.primitive].on_resolution_change
+        rescale = PRIMITIVES[self.config.primitive].engine.on_resolution_change
         if rescale is None or not (self.halvings or self.config.resolution.halvings):
             return False
         before, halvings = self.halvings or 0, self.timeline.at(self.steps_done).halvings

@@ -55,7 +55,7 @@ def _primitives(path: Path, spec: PrimitiveSpec) -> Parameters:
         if part.parameter
     }
     tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
-    return spec.parameters(**tensors)
+    return spec.engine.parameters(**tensors)
 
 
 def save_primitive_ply(

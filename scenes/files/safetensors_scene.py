@@ -90,10 +90,12 @@ def read_safetensors_facts(path: str | Path) -> SceneFacts:
 
 def _parameters(path: Path, tensors: dict[str, Tensor]) -> Parameters:
     """The primitives of the tensors of a file."""
-    known = [spec.parameters for spec in PRIMITIVES.values()]
+    known = [spec.engine.parameters for spec in PRIMITIVES.values()]
     tensors = {name: tensor for name, tensor in tensors.items() if name != LABEL}
-    named = [spec for spec in PRIMITIVES.values() if set(spec.parameters.names) == set(tensors)]
-    parameters = next((spec.parameters for spec in [s for s in named if _fits(s, tensors)] or named), None)
+    named = [spec for spec in PRIMITIVES.values() if set(spec.engine.parameters.names) == set(tensors)]
+    parameters = next(
+        (spec.engine.parameters for spec in [s for s in named if _fits(s, tensors)] or named), None
+    )
     if parameters is None:
         expected = "; ".join(f"{cls.noun} have {', '.join(cls.names)}" for cls in known)
         raise CaptureError(

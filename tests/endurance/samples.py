@@ -89,8 +89,8 @@ def _scenes() -> list[Sample]:
         if not (known.load and known.save):
             continue
         for primitive, spec in PRIMITIVES.items():
-            if known.primitives is None or spec.parameters in known.primitives:
-                parameters: Any = spec.parameters
+            if known.primitives is None or spec.engine.parameters in known.primitives:
+                parameters: Any = spec.engine.parameters
                 scene = parameters.empty(sh_degree=1).map(lambda t: torch.full((4, *t.shape[1:]), 0.25))
                 data = written(f"scene{known.suffix}", partial(save_scene, scene=scene))
                 out.append(Sample(f"scene {known.suffix}: {primitive}", known.suffix, data, load_primitives))

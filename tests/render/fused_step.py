@@ -55,7 +55,7 @@ class State:
     @property
     def rest(self) -> int:
         """The place of sh_rest."""
-        return PRIMITIVES[self.primitive].parameters.names.index("sh_rest")
+        return PRIMITIVES[self.primitive].engine.parameters.names.index("sh_rest")
 
     @property
     def rates(self) -> tuple[float, ...]:
@@ -132,7 +132,7 @@ def projected(state: State, cameras: list[Tensor], seed: int = 1, **options: Any
 def extras_of(state: State, seed: int, *but: str) -> list[Tensor | None]:
     """Gradients that come from elsewhere, for all parameters but some."""
     generator = torch.Generator().manual_seed(seed)
-    named = zip(PRIMITIVES[state.primitive].parameters.names, state.parameters, strict=True)
+    named = zip(PRIMITIVES[state.primitive].engine.parameters.names, state.parameters, strict=True)
     return [
         None if name in but else 0.1 * torch.randn(t.shape, generator=generator).to(t) for name, t in named
     ]

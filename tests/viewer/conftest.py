@@ -145,4 +145,4 @@ def grid() -> Callable[..., Gaussians]:
 @pytest.fixture(params=list(PRIMITIVES))
 def any_scene(request: pytest.FixtureRequest) -> Parameters:
     """The grid of each registered primitive."""
-    return PRIMITIVES[request.param].from_gaussians(grid_of())
+    return PRIMITIVES[request.param].engine.from_gaussians(grid_of())

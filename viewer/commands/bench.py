@@ -6,9 +6,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
-import torch
 import tyro
 
 from luxel.render.backends import Backend, rasterizer
@@ -17,24 +16,19 @@ from luxel.render.errors import LuxelError
 from luxel.render.primitives import PRIMITIVES, PrimitiveName
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.presets import preset
-from luxel.viewer.bench import report
-from luxel.viewer.bench.compare import compare, load_report
-from luxel.viewer.bench.raster import measure as raster
-from luxel.viewer.bench.raster import report as raster_report
-from luxel.viewer.bench.raster import scenes
-from luxel.viewer.bench.raster.variants import PASSES
-from luxel.viewer.bench.train import measure as train
-from luxel.viewer.bench.train import report as train_report
-from luxel.viewer.bench.train.measure import Variant
-from luxel.viewer.bench.train.variants import TrainVariant, configured, parse_variant
 from luxel.viewer.commands.bench_fields import Fields
 from luxel.viewer.commands.bench_record import Record
 from luxel.viewer.commands.bench_segment import SegmentBench
 from luxel.viewer.commands.bench_view import View
 from luxel.viewer.commands.options import DeviceName, LensUse, optional, pick_device
 from luxel.viewer.help_texts import description
-from luxel.viewer.origin import Origin
-from luxel.viewer.progress import describe, opening
+
+if TYPE_CHECKING:
+    import torch
+
+    from luxel.viewer.bench.raster import measure as raster
+    from luxel.viewer.bench.raster import scenes
+    from luxel.viewer.bench.train.measure import Variant
 
 GPU_COUNTS, CPU_COUNTS = (100_000, 1_000_000, 3_000_000), (5_000, 20_000, 80_000)
 GPU_SIZES, CPU_SIZES = ("1280x720", "1920x1080", "3840x2160"), ("320x180", "640x360")
@@ -90,6 +84,12 @@ class Raster(Options):
 
     def execute(self) -> int:
         """Measures, writes, prints; returns 1 where a part failed."""
+        from luxel.viewer.bench import report
+        from luxel.viewer.bench.raster import measure as raster
+        from luxel.viewer.bench.raster import report as raster_report
+        from luxel.viewer.bench.raster import scenes
+        from luxel.viewer.bench.raster.variants import PASSES
+
         if self.primitive != "gaussians" and (self.data is not None or self.against is not None):
             raise LuxelError(
                 "--data and --against are for Gaussians.", "Leave them out, or leave --primitive out."
@@ -117,12 +117,16 @@ class Raster(Options):
         )
 
     def _scenes(self, on_gpu: bool) -> list[scenes.Scene]:
+        from luxel.viewer.bench.raster import scenes
+
         counts = self.counts or (GPU_COUNTS if on_gpu else CPU_COUNTS)
         published = scenes.data_scenes(self.data) if self.data else []
         own = [scenes.file_scene(path) for path in self.scene]
         return [*own, *published, *(scenes.terrain_scene(count, self.primitive) for count in counts)]
 
     def _settings(self, on_gpu: bool) -> raster.Settings:
+        from luxel.viewer.bench.raster import measure as raster
+
         if on_gpu:
             warmup, iterations, tiles = (3, 10, 16) if self.quick else (10, 100, 64)
         else:
@@ -206,6 +210,13 @@ class TrainBench(Options):
 
     def execute(self) -> int:
         """Trains, writes, prints; returns 1 where a run failed."""
+        from luxel.viewer.bench import report
+        from luxel.viewer.bench.train import measure as train
+        from luxel.viewer.bench.train import report as train_report
+        from luxel.viewer.bench.train.variants import TrainVariant
+        from luxel.viewer.origin import Origin
+        from luxel.viewer.progress import describe, opening
+
         if not self.captures:
             raise LuxelError("There is no capture to train on.", "luxel bench train CAPTURE")
         device = pick_device(self.device)
@@ -240,6 +251,8 @@ class TrainBench(Options):
         Raises:
             LuxelError: an unknown setting, or a backend that cannot draw on the device.
         """
+        from luxel.viewer.bench.train.variants import TrainVariant, parse_variant
+
         first = TrainVariant(self.backend, replace(self.configuration(device), backend=self.backend))
         first.config.check()
         chosen: dict[str, Variant] = {first.name: first}
@@ -255,6 +268,8 @@ class TrainBench(Options):
         Raises:
             LuxelError: an unknown field or preset, or an invalid value.
         """
+        from luxel.viewer.bench.train.variants import configured
+
         config = preset(self.preset or "default", self.primitive)
         if self.steps is not None or not self.preset:
             config = config.with_steps(self.steps or (7000 if device.type == "cuda" else 500))
@@ -285,6 +300,9 @@ class Compare(Options):
 
     def execute(self) -> int:
         """Prints the comparison."""
+        from luxel.viewer.bench import report
+        from luxel.viewer.bench.compare import compare, load_report
+
         comparison = compare(load_report(self.before), load_report(self.after), force=self.force)
         print(comparison.text)
         for table in comparison.tables:

@@ -8,19 +8,18 @@ import sys
 import typing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from luxel.render.bounds import Bounds, Folder, Options, Positive, Repeats
 from luxel.render.fields.applications import FieldName, application_type
 from luxel.render.fields.config import GridName
-from luxel.viewer.bench import report
-from luxel.viewer.bench.fields import measure as fields
-from luxel.viewer.bench.fields import report as fields_report
-from luxel.viewer.bench.fields.datasets import FieldDataset, capture_dataset, make_dataset
-from luxel.viewer.bench.raster import scenes
 from luxel.viewer.commands.options import DeviceName, optional, pick_device
+
+if TYPE_CHECKING:
+    from luxel.viewer.bench.fields import measure as fields
+    from luxel.viewer.bench.fields.datasets import FieldDataset
 
 GPU_SIZES, CPU_SIZES = ("1920x1080", "3840x2160"), ("96x54", "192x108")
 
@@ -67,6 +66,12 @@ class Fields(Options):
 
     def execute(self) -> int:
         """Measures, writes, prints; returns 1 where a part failed."""
+        from luxel.viewer.bench import report
+        from luxel.viewer.bench.fields import measure as fields
+        from luxel.viewer.bench.fields import report as fields_report
+        from luxel.viewer.bench.fields.datasets import capture_dataset, make_dataset
+        from luxel.viewer.bench.raster import scenes
+
         device = pick_device(self.device)
         settings = self._settings(device.type == "cuda")
         usual = GPU_SIZES if device.type == "cuda" else CPU_SIZES
@@ -101,6 +106,8 @@ class Fields(Options):
 
     def _settings(self, on_gpu: bool) -> fields.Settings:
         """The settings for the options, with defaults for this type of device."""
+        from luxel.viewer.bench.fields import measure as fields
+
         seconds, iterations = (5.0, 20) if on_gpu else (1.0, 4)
         batch, log2_entries = (1 << 18, 19) if on_gpu else (1 << 12, 15)
         seconds = seconds if self.seconds is None else self.seconds

@@ -5,18 +5,17 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from luxel.render.bounds import Folder, Options, Positive
 from luxel.render.errors import LuxelError
-from luxel.viewer.bench import machine
-from luxel.viewer.bench.record import document, store
-from luxel.viewer.bench.record import parts as protocol
-from luxel.viewer.bench.record.part import Part, Setup
-from luxel.viewer.bench.record.run import run_parts
 from luxel.viewer.commands.options import DeviceName, optional, pick_device
+
+if TYPE_CHECKING:
+    from luxel.viewer.bench.record import store
+    from luxel.viewer.bench.record.part import Part, Setup
 
 README = "README.md"
 
@@ -71,6 +70,10 @@ class Record(Options):
 
     def execute(self) -> int:
         """Measures, merges or lists; returns 1 where a part failed."""
+        from luxel.viewer.bench.record import parts as protocol
+        from luxel.viewer.bench.record import store
+        from luxel.viewer.bench.record.part import Setup
+
         parts = protocol.chosen_parts(self.parts)
         if self.quick and self.out == Record.out:
             raise LuxelError("--quick figures are no results.", "Give another file with --out.")
@@ -90,6 +93,11 @@ class Record(Options):
         return self._documented(results, parts)
 
     def _measured(self, parts: list[Part], results: store.Results) -> store.Results:
+        from luxel.viewer.bench import machine
+        from luxel.viewer.bench.record import store
+        from luxel.viewer.bench.record.part import Setup
+        from luxel.viewer.bench.record.run import run_parts
+
         version = self.commit if self.commit is not None else machine.commit()
         if not version and not self.quick:
             raise LuxelError(
@@ -107,10 +115,15 @@ class Record(Options):
         return run_parts(parts, setup, results, version, save, budget=self.budget)
 
     def _check(self, results: store.Results, version: str | None) -> None:
+        from luxel.viewer.bench.record import store
+
         if not self.allow_mixed:
             store.check_unmixed(results, version, self.quick, self.out)
 
     def _documented(self, results: store.Results, parts: list[Part]) -> int:
+        from luxel.viewer.bench.record import document
+        from luxel.viewer.bench.record import parts as protocol
+
         readme = self.readme
         if readme is None and self.out.resolve().parent.name == "docs":
             beside = self.out.resolve().parent.parent / README

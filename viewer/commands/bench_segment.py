@@ -6,21 +6,18 @@ import sys
 import typing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from luxel.render.bounds import Bounds, Folder, Options, Repeats, Steps
 from luxel.render.primitives import PRIMITIVES, PrimitiveName
-from luxel.render.segment import SolveOptions
-from luxel.viewer.bench import report
-from luxel.viewer.bench.raster import scenes
-from luxel.viewer.bench.segment import measure
-from luxel.viewer.bench.segment import report as segment_report
-from luxel.viewer.bench.segment.label_maps import ProviderName
-from luxel.viewer.bench.segment.measure import PartName
-from luxel.viewer.bench.segment.scenes import Sizes
+from luxel.render.segment.options import SolveOptions
+from luxel.viewer.bench.segment.choices import PartName, ProviderName
 from luxel.viewer.commands.options import DeviceName, optional, pick_device
+
+if TYPE_CHECKING:
+    from luxel.viewer.bench.segment import measure
 
 GPU_COUNT, CPU_COUNT = 1_000_000, 20_000
 GPU_SIZE, CPU_SIZE = "960x540", "320x180"
@@ -80,6 +77,11 @@ class SegmentBench(Options):
 
     def execute(self) -> int:
         """Measures, writes, prints; returns 1 where a part failed."""
+        from luxel.viewer.bench import report
+        from luxel.viewer.bench.raster import scenes
+        from luxel.viewer.bench.segment import measure
+        from luxel.viewer.bench.segment import report as segment_report
+
         device = pick_device(self.device)
         on_gpu = device.type == "cuda"
         sizes = [scenes.parse_size(text) for text in self.sizes or (GPU_SIZE if on_gpu else CPU_SIZE,)]
@@ -100,6 +102,9 @@ class SegmentBench(Options):
 
     def _settings(self, on_gpu: bool) -> measure.Settings:
         """The settings for the options, with defaults for this type of device."""
+        from luxel.viewer.bench.segment import measure
+        from luxel.viewer.bench.segment.scenes import Sizes
+
         side = min(self.side, 48) if self.quick else self.side
         iterations = (10 if self.quick else 100) if on_gpu else (2 if self.quick else 8)
         return measure.Settings(

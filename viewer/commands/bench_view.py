@@ -5,20 +5,20 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import torch
 import tyro
 
 from luxel.render.bounds import Bounds, Folder, Options, Positive
 from luxel.render.errors import LuxelError
-from luxel.viewer.bench import report
-from luxel.viewer.bench.raster.scenes import parse_size
-from luxel.viewer.bench.view import measure
-from luxel.viewer.bench.view import report as view_report
+from luxel.viewer.bench.view.installed import CHROMIUM
 from luxel.viewer.commands.options import DeviceName, pick_device
-from luxel.viewer.mesh_scene import load_shown
-from luxel.viewer.web.drawable import render_function
+from luxel.viewer.web.transport.figures import WINDOW
+
+if TYPE_CHECKING:
+    import torch
+
+    from luxel.viewer.bench.view import measure
 
 MOST_CLIENTS = 64  # pages that a viewer takes by default
 
@@ -55,19 +55,24 @@ class View(Options):
     """Speed of the link to the page, or to each client, in Mbit/s; default: unlimited."""
     device: DeviceName = "auto"
     """Device that renders the scene."""
-    seconds: Annotated[float, Bounds(1, measure.WINDOW)] = measure.WINDOW
+    seconds: Annotated[float, Bounds(1, WINDOW)] = WINDOW
     """Duration of each measurement, seconds."""
     warmup: Annotated[float, Bounds(0, 60)] = 3.0
     """Seconds before each measurement."""
     size: str = "1280x720"
     """Size of the browser's window as WIDTHxHEIGHT."""
-    browser: Annotated[str, tyro.conf.arg(metavar="PATH")] = measure.CHROMIUM
+    browser: Annotated[str, tyro.conf.arg(metavar="PATH")] = CHROMIUM
     """Chromium or Firefox (128 or newer, with Xvfb) to run: a path, or `firefox`."""
     out: Annotated[Path, Folder(), tyro.conf.arg(metavar="DIR")] = Path("bench")
     """Folder for the report; an earlier one in it is replaced."""
 
     def execute(self) -> int:
         """Measures, writes, prints; returns 1 where a measurement failed."""
+        from luxel.viewer.bench import report
+        from luxel.viewer.bench.raster.scenes import parse_size
+        from luxel.viewer.bench.view import measure
+        from luxel.viewer.bench.view import report as view_report
+
         width, height = parse_size(self.size, "--size")
         report.check_writable(self.out)
 
@@ -88,6 +93,8 @@ class View(Options):
         return report.conclude(self.out, "view", results, view_report.TITLE, view_report.sections(results))
 
     def _client_settings(self) -> measure.ClientSettings:
+        from luxel.viewer.bench.view import measure
+
         if not self.clients:
             raise LuxelError("--clients names no number.", f"Give numbers from 1 to {MOST_CLIENTS}.")
         device = pick_device(self.device)
@@ -97,6 +104,9 @@ class View(Options):
 
     @staticmethod
     def _render(path: Path, device: torch.device) -> dict[str, Any]:
+        from luxel.viewer.mesh_scene import load_shown
+        from luxel.viewer.web.drawable import render_function
+
         scene = load_shown(path).to(device)
         return {
             "scene": scene,
@@ -106,6 +116,9 @@ class View(Options):
 
 
 def _print_row(results: dict[str, Any]) -> None:
+    from luxel.viewer.bench import report
+    from luxel.viewer.bench.view import report as view_report
+
     row = results["rows"][-1]
     median, p95 = row.get("latency_ms"), row.get("latency_p95_ms")
     clients = f", {row['clients']} clients" if "clients" in row else ""

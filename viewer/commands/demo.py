@@ -6,22 +6,20 @@ import os
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import torch
 import tyro
 
 from luxel.render.bounds import Bounds, Folder, Options
 from luxel.render.errors import LuxelError
 from luxel.render.runs.owner import own
-from luxel.render.train import TrainConfig, Trainer, TrainResult
+from luxel.render.train.config import TrainConfig
 from luxel.scenes.captures.demo import CREDIT, demo_path
 from luxel.viewer.commands.options import DeviceName, Serve, pick_device
-from luxel.viewer.origin import Origin, load_origin
-from luxel.viewer.progress import describe, opening
-from luxel.viewer.runs import is_run
-from luxel.viewer.training import fit
-from luxel.viewer.web.serving import check_serving
+
+if TYPE_CHECKING:
+    from luxel.render.train import Trainer, TrainResult
+    from luxel.viewer.origin import Origin
 
 BUSY = 0.75  # share of the cores below which other processes are the cause
 GOAL = 25.0  # dB that a minute on two free cores exceeds, see docs/performance.md
@@ -30,6 +28,8 @@ USUAL_STEPS = 6000  # of a minute on two free cores
 
 def remarks(trainer: Trainer, result: TrainResult) -> list[str]:
     """What a demo reached and, where that is less than it should be, why."""
+    import torch
+
     cores = torch.get_num_threads()
     share = trainer.loop.cpu_seconds / max(1e-9, result.train_seconds * cores)
     on = (
@@ -82,6 +82,12 @@ class Demo(Options):
 
     def execute(self) -> int:
         """Trains, evaluates and serves; returns the exit status."""
+        from luxel.viewer.origin import Origin
+        from luxel.viewer.progress import describe, opening
+        from luxel.viewer.runs import is_run
+        from luxel.viewer.training import fit
+        from luxel.viewer.web.serving import check_serving
+
         leave = os.environ.get("LUXEL_DEMO_EXIT", "") not in ("", "0")
         device = pick_device(self.device)
         config = TrainConfig.demo()
@@ -105,6 +111,8 @@ class Demo(Options):
 
     def _must_be_a_demo(self, origin: Origin) -> None:
         """Only an earlier demo is replaced, never a run of something else."""
+        from luxel.viewer.origin import load_origin
+
         try:
             path = load_origin(self.run).path
         except LuxelError:

@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from rich.console import Console
-from rich.table import Table
-
 from luxel.render.bounds import Options
 from luxel.viewer.doctor import diagnose, works
 
@@ -30,6 +27,9 @@ class Doctor(Options):
 
     def execute(self) -> int:
         """Prints the findings; returns the exit status."""
+        from rich.console import Console
+        from rich.table import Table
+
         findings = diagnose()
         healthy = works(findings)
         if self.json:

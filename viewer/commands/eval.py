@@ -5,38 +5,21 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import torch
 import tyro
 
 from luxel.render.backends import Backend
 from luxel.render.bounds import Every, Folder, Megapixels, Options, Pixels
 from luxel.render.errors import LuxelError
-from luxel.render.fields.peer import evaluate_by_luxel
-from luxel.render.fields.training import in_words
-from luxel.render.runs.run_config import has_config
 from luxel.render.train.config import TrainConfig
-from luxel.render.train.resume import read_config
-from luxel.render.train.start import scene_extent
 from luxel.viewer.commands.options import DeviceName, optional, pick_device
 from luxel.viewer.doctor import facts as machine_facts
-from luxel.viewer.field_data import FieldOrigin
-from luxel.viewer.known_facts import known_facts
-from luxel.viewer.learnt_views import cameras_of_run, refined_views, shutters_of_run
-from luxel.viewer.origin import Origin, load_origin
-from luxel.viewer.progress import describe, opening
-from luxel.viewer.runs import (
-    check_axes,
-    is_field_run,
-    is_run,
-    keeps_lenses,
-    load_any_scene,
-    load_run_field,
-)
-from luxel.viewer.scoring import background_of, psnr_in_words, score
-from luxel.viewer.segmenting import segmentation_scores
-from luxel.viewer.web.drawable import render_function
+
+if TYPE_CHECKING:
+    import torch
+
+    from luxel.viewer.origin import Origin
 
 
 @dataclass
@@ -99,6 +82,22 @@ class Eval(Options):
 
     def execute(self) -> int:
         """Evaluates, prints and writes the report; returns the exit status."""
+        from luxel.render.runs.run_config import has_config
+        from luxel.render.train.resume import read_config
+        from luxel.render.train.start import scene_extent
+        from luxel.viewer.known_facts import known_facts
+        from luxel.viewer.learnt_views import cameras_of_run, refined_views, shutters_of_run
+        from luxel.viewer.progress import describe, opening
+        from luxel.viewer.runs import (
+            check_axes,
+            is_field_run,
+            keeps_lenses,
+            load_any_scene,
+        )
+        from luxel.viewer.scoring import background_of, psnr_in_words, score
+        from luxel.viewer.segmenting import segmentation_scores
+        from luxel.viewer.web.drawable import render_function
+
         device = pick_device(self.device)
         check_axes(self.scene, self.scene_axes)
         if is_field_run(self.scene):
@@ -166,6 +165,14 @@ class Eval(Options):
 
     def _evaluate_field(self, device: torch.device) -> int:
         """Evaluates a neural field on the data that it was trained on, as its training does."""
+        import torch
+
+        from luxel.render.fields.peer import evaluate_by_luxel
+        from luxel.render.fields.training import in_words
+        from luxel.viewer.field_data import FieldOrigin
+        from luxel.viewer.progress import opening
+        from luxel.viewer.runs import load_run_field
+
         field = load_run_field(self.scene).to(device)
         if self.backend == "gsplat":
             raise LuxelError("--backend gsplat: gsplat cannot draw neural fields.", "Leave it out.")
@@ -186,6 +193,9 @@ class Eval(Options):
         return 0
 
     def _origin(self) -> Origin:
+        from luxel.viewer.origin import Origin, load_origin
+        from luxel.viewer.runs import is_run
+
         if not is_run(self.scene) and self.capture is None:
             raise LuxelError(
                 f"{self.scene}: a scene file does not name a capture to compare it with.",
@@ -208,6 +218,8 @@ class Eval(Options):
         return origin
 
     def _default_out(self) -> Path:
+        from luxel.viewer.runs import is_run
+
         return self.scene / "eval" if is_run(self.scene) else self.scene.with_name(f"{self.scene.stem}-eval")
 
 

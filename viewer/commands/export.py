@@ -5,33 +5,23 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import numpy as np
-import torch
 import tyro
-from torch import Tensor
 
 from luxel.render.bounds import Bounds, Options, Positive, ShareBelow1, Time
 from luxel.render.errors import LuxelError
-from luxel.render.fields.application import Application
-from luxel.render.primitives import PRIMITIVES, Parameters
-from luxel.render.runs.run_config import has_config
-from luxel.scenes import Capture, save_scene, save_time_slices
-from luxel.scenes.files.axes import known_axes
-from luxel.scenes.files.formats import find_format, formats_for, writable_suffixes
-from luxel.scenes.files.mesh_files import files_of, textured_suffixes, writable_mesh_suffixes
-from luxel.scenes.files.scene_files import lost_by
-from luxel.scenes.files.scene_format import SceneFacts
-from luxel.viewer.camera_export import write_cameras
+from luxel.render.primitives import PRIMITIVES
 from luxel.viewer.commands.options import DeviceName, optional, pick_device
-from luxel.viewer.known_facts import known_facts
-from luxel.viewer.mesh_export import MeshFinish, write_field, write_hulls, write_surface
-from luxel.viewer.origin import load_origin
-from luxel.viewer.page_start import page_start
-from luxel.viewer.progress import opening
-from luxel.viewer.runs import has_capture, is_run, load_drawable, times_of
-from luxel.viewer.segmenting import find_object, run_objects
+from luxel.viewer.mesh_options import MeshFinish
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from luxel.render.fields.application import Application
+    from luxel.render.primitives import Parameters
+    from luxel.scenes import Capture
+    from luxel.scenes.files.scene_format import SceneFacts
 
 FRAME = re.compile(r"frame-\d{5,}\.ply")
 
@@ -115,6 +105,15 @@ class Export(Options):
 
     def execute(self) -> int:
         """Reads and writes; returns the exit status."""
+        from luxel.render.fields.application import Application
+        from luxel.render.runs.run_config import has_config
+        from luxel.scenes import save_scene
+        from luxel.scenes.files.formats import find_format
+        from luxel.scenes.files.scene_files import lost_by
+        from luxel.viewer.known_facts import known_facts
+        from luxel.viewer.page_start import page_start
+        from luxel.viewer.runs import load_drawable
+
         self._check_options()
         if self.cameras:
             return self._write_cameras()
@@ -144,6 +143,9 @@ class Export(Options):
 
     def _write_cameras(self) -> int:
         """Writes the COLMAP model of the capture that a run was trained on."""
+        from luxel.viewer.camera_export import write_cameras
+        from luxel.viewer.runs import has_capture
+
         if not has_capture(self.scene):
             raise LuxelError(
                 f"{self.scene}: --cameras needs the folder of a run that was trained on a capture.",
@@ -155,6 +157,11 @@ class Export(Options):
 
     def _of_objects(self, scene: Parameters) -> tuple[Parameters, Tensor | None]:
         """The primitives of the chosen objects, all without any; and their labels where these are to be written."""
+        import torch
+
+        from luxel.viewer.runs import is_run
+        from luxel.viewer.segmenting import find_object, run_objects
+
         if not self.object and not self.labels:
             return scene, None
         if not is_run(self.scene):
@@ -175,6 +182,8 @@ class Export(Options):
         return scene.select(rows.to(scene.device)), objects.labels[rows] if self.labels else None
 
     def _write_field(self, field: Application) -> int:
+        from luxel.viewer.mesh_export import write_field
+
         if self.object or self.labels:
             raise LuxelError(
                 f"{self.scene}: a neural field has no objects.", "Leave --object and --labels out."
@@ -193,7 +202,9 @@ class Export(Options):
         return 0
 
     def _write_mesh(self, scene: Parameters) -> int:
-        if PRIMITIVES[scene.primitive].to_mesh is None:
+        from luxel.viewer.mesh_export import write_hulls, write_surface
+
+        if PRIMITIVES[scene.primitive].engine.to_mesh is None:
             written = write_surface(
                 self.scene, self.out, scene, pick_device(self.device), self.resolution, self.finish
             )
@@ -204,6 +215,10 @@ class Export(Options):
         return 0
 
     def _write_times(self, scene: Parameters, frames: int, facts: SceneFacts) -> int:
+        import numpy as np
+
+        from luxel.scenes import save_time_slices
+
         start, end = self.times or self._range(scene)
         written = save_time_slices(self.out, scene, np.linspace(start, end, frames).tolist(), facts)
         kept = {path.name for path in written}
@@ -215,11 +230,17 @@ class Export(Options):
 
     def _range(self, scene: Parameters) -> tuple[float, float]:
         """First and last time of the run's capture, or of the scene itself."""
+        from luxel.render.runs.run_config import has_config
+        from luxel.viewer.runs import times_of
+
         times = times_of(scene, self._capture if has_config(self.scene) else None)
         assert times is not None
         return times
 
     def _capture(self) -> Capture:
+        from luxel.viewer.origin import load_origin
+        from luxel.viewer.progress import opening
+
         with opening("opening the capture") as on_progress:
             return load_origin(self.scene).open(on_progress)
 
@@ -229,6 +250,10 @@ class Export(Options):
 
     def _check_options(self) -> None:
         """Refuses options that exclude each other or are out of range, whatever the scene holds."""
+        from luxel.scenes.files.axes import known_axes
+        from luxel.scenes.files.formats import find_format, writable_suffixes
+        from luxel.scenes.files.mesh_files import textured_suffixes, writable_mesh_suffixes
+
         known, scenes, meshes = find_format(self.out), writable_suffixes(), writable_mesh_suffixes()
         suffix = self.out.suffix.lower() if known is None else known.suffix
         if self.out_axes is not None:
@@ -316,7 +341,9 @@ class Export(Options):
 
     def _check_primitive(self, scene: Parameters) -> None:
         """Refuses options that the scene's primitive does not support."""
-        hulls = PRIMITIVES[scene.primitive].to_mesh is not None
+        from luxel.scenes.files.formats import find_format, formats_for
+
+        hulls = PRIMITIVES[scene.primitive].engine.to_mesh is not None
         if self.level is not None or (self.resolution is not None and hulls):
             option = "--resolution" if self.level is None else "--level"
             raise LuxelError(f"{self.scene}: {option} is not for {scene.noun}.", "Leave it out.")
@@ -345,6 +372,8 @@ class Export(Options):
 
     def _check_place(self) -> None:
         """Refuses to replace files without --force, a folder by a file, or a file by a folder."""
+        from luxel.scenes.files.mesh_files import files_of
+
         folder = self._folder_option()
         if folder and self.out.exists() and not self.out.is_dir():
             raise LuxelError(

@@ -5,21 +5,18 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import tyro
 
 from luxel.render.bounds import Bounds, Folder, Megapixels, Options, Pixels
 from luxel.render.train.presets import preset
-from luxel.scenes.captures.checks import Inspection, inspect
-from luxel.scenes.captures.checks.coverage import azimuths, widest_gap
 from luxel.scenes.captures.panoramas.layout import PanoramaOptions
-from luxel.viewer.capture_report import write_report
 from luxel.viewer.commands.options import DepthValues, DeviceName, MaskUse, PoseUse, optional, pick_device
-from luxel.viewer.origin import Origin
-from luxel.viewer.progress import describe, opening
-from luxel.viewer.training_estimate import TrainingEstimate, estimate
+
+if TYPE_CHECKING:
+    from luxel.scenes.captures.checks import Inspection
+    from luxel.viewer.training_estimate import TrainingEstimate
 
 
 @dataclass
@@ -70,6 +67,12 @@ class Inspect(Options):
 
     def execute(self) -> int:
         """Opens the capture and checks it; 0 whatever is found."""
+        from luxel.scenes.captures.checks import inspect
+        from luxel.viewer.capture_report import write_report
+        from luxel.viewer.origin import Origin
+        from luxel.viewer.progress import describe, opening
+        from luxel.viewer.training_estimate import estimate
+
         config, device = preset(self.preset), pick_device(self.device)
         origin = Origin.of(self, str(self.capture), 8)
         with opening("opening the capture") as on_progress:
@@ -99,6 +102,10 @@ class Inspect(Options):
 
 def facts_of(inspection: Inspection, expected: TrainingEstimate | None = None) -> dict[str, str]:
     """What is known of the capture, and of a training on it where that was estimated, by name, for a person."""
+    import numpy as np
+
+    from luxel.scenes.captures.checks.coverage import azimuths, widest_gap
+
     capture, measures = inspection.capture, inspection.measures
     views = capture.views
     seen = np.isfinite(measures.samples).any(1).sum()
@@ -140,6 +147,8 @@ def as_json(
     inspection: Inspection, facts: dict[str, str], expected: TrainingEstimate | None = None
 ) -> dict[str, Any]:
     """The inspection for programs: facts, findings, what was measured of each view, and the estimate of a training."""
+    import numpy as np
+
     measures = inspection.measures
     views = [
         {

@@ -6,16 +6,19 @@ import typing
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import torch
 import tyro
 
 from luxel.render.backends import Backend
 from luxel.render.bounds import PORT, Bounds, Options, PositiveShare
 from luxel.render.errors import LuxelError
-from luxel.render.native import best_device, cuda_problem, library_for
-from luxel.render.primitives import PRIMITIVES, Parameters
+from luxel.render.primitives import PRIMITIVES
+
+if TYPE_CHECKING:
+    import torch
+
+    from luxel.render.primitives import Parameters
 
 DeviceName = Literal["auto", "cpu", "cuda"]
 POSITIONAL = typing.get_args(tyro.conf.Positional[int])[1]  # how tyro marks an argument without a name
@@ -23,6 +26,7 @@ MaskUse = Literal["auto", "cutout", "ignore", "none"]
 PoseUse = Literal["keep", "refine"]
 DepthValues = Literal["z", "ray", "inverse"]
 LensUse = Literal["undistort", "keep"]
+SegmenterName = Literal["mobile-sam", "ids"]
 
 
 @dataclass
@@ -110,6 +114,10 @@ def pick_device(name: DeviceName) -> torch.device:
     Raises:
         LuxelError: that device cannot be used, with the reason and the remedy.
     """
+    import torch
+
+    from luxel.render.native import best_device, cuda_problem, library_for
+
     if name == "cuda" and (problem := cuda_problem()):
         raise LuxelError(
             f"--device cuda: {problem}", "Leave --device out to use what there is; see `luxel doctor`."

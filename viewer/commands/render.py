@@ -6,34 +6,24 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import numpy as np
-import torch
 import tyro
 
 from luxel.render.backends import Backend
 from luxel.render.bounds import Bounds, ImageSide, Options, Time
-from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
-from luxel.render.fields.application import Application
-from luxel.render.runs.run_config import has_config
-from luxel.render.runs.run_folder import RunFolder
-from luxel.scenes import Capture
-from luxel.scenes.files.image_files import write_image
-from luxel.scenes.files.scene_format import SceneFacts
-from luxel.scenes.paths import interpolate, interpolate_times, load_path, orbit, orbit_like, resized
 from luxel.viewer.commands.options import DeviceName, optional, pick_device
-from luxel.viewer.known_facts import known_facts
-from luxel.viewer.mesh_scene import load_shown
-from luxel.viewer.origin import load_origin
-from luxel.viewer.progress import counting, opening
-from luxel.viewer.runs import has_capture, is_run, keeps_lenses, times_of
-from luxel.viewer.scoring import COLOURS, to_bytes
-from luxel.viewer.video import write_video
-from luxel.viewer.web.drawable import Drawable, render_function
-from luxel.viewer.web.navigate import find_extent
-from luxel.viewer.web.shading import drawing_options
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+    from luxel.render.camera import Camera
+    from luxel.render.fields.application import Application
+    from luxel.scenes import Capture
+    from luxel.scenes.files.scene_format import SceneFacts
+    from luxel.viewer.web.drawable import Drawable
 
 At = Annotated[int, Bounds(0, 2**20, stated=False)]
 Direction = Annotated[float, Bounds(-1e6, 1e6, stated=False)]  # along an axis
@@ -109,6 +99,14 @@ class Render(Options):
 
     def execute(self) -> int:
         """Renders and writes; returns the exit status."""
+        from luxel.render.fields.application import Application
+        from luxel.viewer.known_facts import known_facts
+        from luxel.viewer.mesh_scene import load_shown
+        from luxel.viewer.progress import counting
+        from luxel.viewer.runs import keeps_lenses
+        from luxel.viewer.video import write_video
+        from luxel.viewer.web.drawable import render_function
+
         self._check()
         device = pick_device(self.device)
         scene = load_shown(self.scene, keep_non_finite=self.keep_non_finite, axes=self.scene_axes)
@@ -143,6 +141,9 @@ class Render(Options):
     def _write_image(self, scene: Application, own_width: int, own_height: int) -> int:
         """Writes the image of a field that is one, or the part in --window, in its own size or that of --width and
         --height."""
+        from luxel.scenes.files.image_files import write_image
+        from luxel.viewer.scoring import to_bytes
+
         left, top, across, down = window = self.window or (0, 0, own_width, own_height)
         if not (0 <= left < left + across <= own_width and 0 <= top < top + down <= own_height):
             raise LuxelError(
@@ -192,6 +193,10 @@ class Render(Options):
             count: number of frames.
             path_times: of the camera path, one a frame; empty: it has none.
         """
+        import numpy as np
+
+        from luxel.viewer.runs import times_of
+
         if self.freeze is not None:
             return [self.freeze] * count
         span = self.times
@@ -201,6 +206,9 @@ class Render(Options):
 
     @cached_property
     def _capture(self) -> Capture:
+        from luxel.viewer.origin import load_origin
+        from luxel.viewer.progress import opening
+
         with opening("opening the capture") as on_progress:
             origin = load_origin(self.scene)
             origin.lens = "undistort"  # films are those of pinhole cameras
@@ -208,6 +216,12 @@ class Render(Options):
 
     def _cameras(self, scene: Drawable, facts: SceneFacts) -> tuple[list[Camera], float, list[float]]:
         """Cameras, frames per second, and the time at each camera if the path has times (else none)."""
+        import numpy as np
+        import torch
+
+        from luxel.scenes.paths import interpolate, interpolate_times, load_path, orbit, orbit_like
+        from luxel.viewer.runs import has_capture
+
         if self.path is not None:
             path = load_path(self.path)
             cameras, times = path.cameras, path.times
@@ -246,6 +260,12 @@ class Render(Options):
 
     def _around(self, scene: Drawable, frames: int, facts: SceneFacts) -> list[Camera]:
         """An orbit around the centre of a scene without a capture."""
+        import numpy as np
+
+        from luxel.render.fields.application import Application
+        from luxel.scenes.paths import orbit
+        from luxel.viewer.web.navigate import find_extent
+
         up = scene.up if isinstance(scene, Application) else facts.up
         extent = find_extent([], scene, None if up is None else np.array(up))
         return orbit(
@@ -260,9 +280,14 @@ class Render(Options):
 
     def _resized(self, cameras: list[Camera]) -> list[Camera]:
         """The cameras with the size of --width and --height."""
+        from luxel.scenes.paths import resized
+
         return resized(cameras, self.width, self.height)
 
     def _colour(self) -> tuple[float, float, float]:
+        from luxel.render.runs.run_folder import RunFolder
+        from luxel.viewer.scoring import COLOURS
+
         if self.background != "auto":
             return COLOURS[self.background]
         if self._is_run():
@@ -283,6 +308,11 @@ class Render(Options):
         antialiased: bool,
     ) -> Iterator[np.ndarray]:
         """Yields the frames, uint8 [H, W, 3], or [H, W, 4] with straight alpha."""
+        import torch
+
+        from luxel.viewer.scoring import to_bytes
+        from luxel.viewer.web.shading import drawing_options
+
         behind = torch.tensor((0.0, 0.0, 0.0) if self.transparent else colour, device=device)
         for camera, time in zip(cameras, times, strict=True):
             options = drawing_options(scene, antialiased=antialiased, time=time)
@@ -297,10 +327,14 @@ class Render(Options):
             yield to_bytes(torch.cat([straight, frame.alpha[..., None]], -1))
 
     def _default_out(self) -> Path:
+        from luxel.viewer.runs import is_run
+
         name = "orbit" if self.path is None else self.path.stem
         if is_run(self.scene):
             return self.scene / f"{name}.mp4"
         return self.scene.with_name(f"{self.scene.stem}-{name}.mp4")
 
     def _is_run(self) -> bool:
+        from luxel.render.runs.run_config import has_config
+
         return has_config(self.scene)

@@ -6,43 +6,24 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import torch
 import tyro
 
 from luxel.render.bounds import Bounds, Folder, Options
-from luxel.render.camera import View
 from luxel.render.errors import LuxelError
-from luxel.render.primitives import Parameters
 from luxel.render.runs.owner import own
-from luxel.render.runs.run_config import has_config
-from luxel.render.segment import (
-    NO_LABEL,
-    Prompt,
-    PropagateOptions,
-    Propagation,
-    SolveOptions,
-    auto_prompts,
-    solve_maps,
-)
-from luxel.render.segment.objects import (
-    Objects,
-    SceneObject,
-    as_plain,
-    has_objects,
-    load_objects,
-    save_objects,
-    scene_digest,
-)
-from luxel.render.train.resume import read_config
-from luxel.scenes import Capture
-from luxel.scenes.captures.label_files import read_label_maps
-from luxel.viewer.commands.options import DeviceName, optional, pick_device
-from luxel.viewer.origin import load_origin
-from luxel.viewer.progress import counting, opening
-from luxel.viewer.runs import load_any_scene, run_folder
-from luxel.viewer.segmenting import SegmenterName, find_view, make_segmenter
+from luxel.render.segment.options import SolveOptions
+from luxel.viewer.commands.options import DeviceName, SegmenterName, optional, pick_device
+
+if TYPE_CHECKING:
+    import torch
+
+    from luxel.render.camera import View
+    from luxel.render.primitives import Parameters
+    from luxel.render.segment import Prompt
+    from luxel.render.segment.objects import Objects, SceneObject
+    from luxel.scenes import Capture
 
 Coordinate = Annotated[float, Bounds(0, 10**6, stated=False)]
 Click = tuple[str, Coordinate, Coordinate]
@@ -107,6 +88,17 @@ class Segment(Options):
 
     def execute(self) -> int:
         """Segments and writes; returns the exit status."""
+        import torch
+
+        from luxel.render.segment.objects import (
+            Objects,
+            has_objects,
+            load_objects,
+            save_objects,
+            scene_digest,
+        )
+        from luxel.viewer.runs import load_any_scene, run_folder
+
         self._check()
         folder, device = run_folder(self.run), pick_device(self.device)
         with own(folder):
@@ -163,6 +155,9 @@ class Segment(Options):
             )
 
     def _open(self) -> Capture:
+        from luxel.viewer.origin import load_origin
+        from luxel.viewer.progress import opening
+
         origin = load_origin(self.run)
         if self.capture is not None:
             origin.path = str(self.capture)
@@ -170,9 +165,17 @@ class Segment(Options):
             return origin.open(on_progress)
 
     def _antialiased(self, folder: Path, scene: Parameters) -> bool:
+        from luxel.render.runs.run_config import has_config
+        from luxel.render.train.resume import read_config
+
         return scene.antialiases and has_config(folder) and read_config(folder)[0].antialiased
 
     def _from_masks(self, scene: Parameters, capture: Capture, before: Objects) -> tuple[Objects, list[str]]:
+        import torch
+
+        from luxel.render.segment import NO_LABEL
+        from luxel.scenes.captures.label_files import read_label_maps
+
         if before.objects:
             raise LuxelError(
                 f"{self.run}: this run has {len(before.objects)} objects already.",
@@ -199,6 +202,10 @@ class Segment(Options):
         self, scene: Parameters, capture: Capture, before: Objects, maps: dict[str, torch.Tensor]
     ) -> tuple[Objects, list[str]]:
         """Objects with labels from label maps."""
+        from luxel.render.segment import solve_maps
+        from luxel.render.segment.objects import Objects, scene_digest
+        from luxel.viewer.segmenting import find_view
+
         views = [find_view(capture.views, name) for name in maps]
         for view, labels in zip(views, maps.values(), strict=True):
             if tuple(labels.shape) != (view.camera.height, view.camera.width):
@@ -224,6 +231,11 @@ class Segment(Options):
     def _from_prompts(
         self, scene: Parameters, capture: Capture, before: Objects, device: torch.device
     ) -> tuple[Objects, list[str]]:
+        from luxel.render.segment import PropagateOptions, Propagation, auto_prompts
+        from luxel.render.segment.objects import Objects
+        from luxel.viewer.progress import counting
+        from luxel.viewer.segmenting import make_segmenter
+
         if before.maps and not before.prompts:
             raise LuxelError(
                 f"{self.run}: the objects of this run come from masks, to which clicks cannot be added.",
@@ -257,6 +269,9 @@ class Segment(Options):
 
     def _prompts(self, views: Sequence[View], objects: Objects) -> list[Prompt]:
         """The prompts of the command line; adds their objects."""
+        from luxel.render.segment import Prompt
+        from luxel.viewer.segmenting import find_view
+
         given: list[tuple[str, dict[str, Any]]] = [
             (name, {"points": ((x, y, True),)}) for name, x, y in self.click
         ]
@@ -275,6 +290,8 @@ class Segment(Options):
         return prompts
 
     def _print(self, objects: Objects, notes: list[str], path: Path) -> None:
+        from luxel.render.segment.objects import as_plain
+
         plain = as_plain(objects)
         if self.json:
             facts = {"objects": plain, "views": list(objects.maps), "notes": notes, "file": str(path)}

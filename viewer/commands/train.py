@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
@@ -13,10 +13,8 @@ from luxel.render.backends import rasterizer
 from luxel.render.bounds import Bounds, Every, Folder, Megapixels, Options, Pixels
 from luxel.render.errors import LuxelError
 from luxel.render.runs.owner import own
-from luxel.render.train import TrainConfig
-from luxel.render.train.resume import read_config
+from luxel.render.train.config import TrainConfig
 from luxel.scenes.captures.panoramas.layout import PanoramaOptions
-from luxel.scenes.captures.video import video_file
 from luxel.viewer.commands.options import (
     DepthValues,
     DeviceName,
@@ -27,10 +25,9 @@ from luxel.viewer.commands.options import (
     optional,
     pick_device,
 )
-from luxel.viewer.origin import Origin, load_origin
-from luxel.viewer.progress import describe, opening
-from luxel.viewer.runs import discard_unstarted, load_any_scene, new_run_folder, run_folder
-from luxel.viewer.training import fit
+
+if TYPE_CHECKING:
+    from luxel.viewer.origin import Origin
 
 
 @dataclass
@@ -139,6 +136,12 @@ class Train(Options):
 
     def execute(self) -> int:
         """Opens the capture, trains, measures; returns the exit status."""
+        from luxel.scenes.captures.video import video_file
+        from luxel.viewer.origin import Origin
+        from luxel.viewer.progress import describe, opening
+        from luxel.viewer.runs import discard_unstarted, load_any_scene, new_run_folder, run_folder
+        from luxel.viewer.training import fit
+
         config = self.training()
         config.check()
         if self.view:
@@ -192,6 +195,8 @@ class Train(Options):
                 raise
 
     def _origin_of_resumed(self) -> Origin:
+        from luxel.viewer.origin import Origin, load_origin
+
         assert self.resume is not None
         try:
             origin = load_origin(self.resume)
@@ -213,6 +218,8 @@ class Train(Options):
 
     def _overrides(self, folder: Path, config: TrainConfig) -> dict[str, Any]:
         """Values in which the options differ from the configuration of a resumed run, by name."""
+        from luxel.render.train.resume import read_config
+
         before = read_config(folder)[0].to_dict()
         after = config.to_dict()
         return {name: after[name] for name in after if after[name] != before.get(name)}

@@ -6,19 +6,19 @@ import copy
 from collections.abc import Sequence
 from dataclasses import field, fields, make_dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import PRIMITIVES
-from luxel.render.train import TrainConfig
 from luxel.render.train.config import PARTS
 from luxel.render.train.densify import STRATEGIES
 from luxel.render.train.presets import preset
-from luxel.render.train.resume import read_config, require_resumable
 from luxel.viewer.commands.options import given
-from luxel.viewer.runs import run_folder
+
+if TYPE_CHECKING:
+    from luxel.render.train.config import TrainConfig
 
 
 def command(base: type, options: type[TrainConfig], arguments: Sequence[str]) -> type:
@@ -32,6 +32,8 @@ def command(base: type, options: type[TrainConfig], arguments: Sequence[str]) ->
     Raises:
         LuxelError: choices that do not exist or do not go together, or an option of another choice.
     """
+    from luxel.render.train.config import TrainConfig
+
     config = starting_config(arguments)
     if not {"-h", "--help"} & set(arguments):
         refuse_others(arguments, config)
@@ -84,6 +86,9 @@ def starting_config(arguments: Sequence[str]) -> TrainConfig:
     if folder is None:
         config = preset(name or "default", primitive or "gaussians")
     else:
+        from luxel.render.train.resume import read_config, require_resumable
+        from luxel.viewer.runs import run_folder
+
         config, body = read_config(run_folder(Path(folder)))
         require_resumable(run_folder(Path(folder)), body)
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import glob
 import typing
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,26 +17,14 @@ from luxel.render.bounds import Every, Folder, Megapixels, Options, Pixels
 from luxel.render.errors import LuxelError
 from luxel.render.fields.applications import APPLICATIONS
 from luxel.render.fields.config import FieldConfig, config_of_run, defaults, option_owners
-from luxel.render.native import best_device
 from luxel.render.runs.owner import own
-from luxel.render.runs.run_folder import RunFolder
 from luxel.viewer.commands.options import DeviceName, MaskUse, Serve, given, optional, pick_device
-from luxel.viewer.field_data import (
-    FieldData,
-    FieldOrigin,
-    applications_with_option,
-    data_type_of,
-    require_kind,
-)
-from luxel.viewer.origin import Origin
-from luxel.viewer.progress import opening
-from luxel.viewer.runs import discard_unstarted, is_field_run, new_run_folder, run_folder
-from luxel.viewer.training import ENDS, run_watched
-from luxel.viewer.web.drawable import field_orientation, render_field
 
 BATCH_ON_CPU = 1 << 13  # default of --batch on a CPU, samples per step
+GPU_DEVICES = ("/dev/nvidia*", "/dev/nvhost*", "/dev/dxg")  # of a GPU, an embedded one, and one within WSL
 
 if typing.TYPE_CHECKING:
+    from luxel.viewer.field_data import FieldData, FieldOrigin
     from luxel.viewer.web.session import Session
 
 
@@ -92,8 +81,11 @@ class TrainField(Options):
         """Whether the arguments of `luxel train` are for a field: --field, or --resume of such a run."""
         if given(arguments, "--field") is not None:
             return True
-        folder = given(arguments, "--resume")
-        return folder is not None and is_field_run(Path(folder))
+        if (folder := given(arguments, "--resume")) is None:
+            return False
+        from luxel.viewer.runs import is_field_run
+
+        return is_field_run(Path(folder))
 
     @staticmethod
     def defaults(arguments: Sequence[str]) -> TrainField:
@@ -102,15 +94,18 @@ class TrainField(Options):
         Raises:
             LuxelError: an argument is an option of another application.
         """
-        if (resumed := given(arguments, "--resume")) is not None:
-            _require_run_of(run_folder(Path(resumed)), given(arguments, "--field"))
         command = TrainField()
-        if (folder := given(arguments, "--resume")) is not None:
-            command.config = config_of_run(Path(folder), RunFolder.read_body(run_folder(Path(folder))))
+        if (resumed := given(arguments, "--resume")) is not None:
+            from luxel.render.runs.run_folder import RunFolder
+            from luxel.viewer.runs import run_folder
+
+            folder = run_folder(Path(resumed))
+            _require_run_of(folder, given(arguments, "--field"))
+            command.config = config_of_run(Path(resumed), RunFolder.read_body(folder))
         elif (name := given(arguments, "--field")) in APPLICATIONS:
             command.config = defaults(str(name))
             device = given(arguments, "--device") or "auto"
-            if device == "cpu" or (device == "auto" and best_device().type == "cpu"):
+            if device == "cpu" or (device == "auto" and not _works_on_gpu()):
                 command.config.batch = BATCH_ON_CPU
         _refuse_foreign_options(command.config, arguments)
         return command
@@ -118,6 +113,10 @@ class TrainField(Options):
     def execute(self) -> int:
         """Opens the data, trains, evaluates; returns the exit status."""
         from luxel.render.fields.training import FieldTrainer
+        from luxel.viewer.progress import opening
+        from luxel.viewer.runs import discard_unstarted
+        from luxel.viewer.training import run_watched
+        from luxel.viewer.web.drawable import render_field
 
         self.config.check()
         self._check_data_options()
@@ -157,6 +156,8 @@ class TrainField(Options):
 
     def _check_data_options(self) -> None:
         """Refuses options that say how data of another type are opened."""
+        from luxel.viewer.field_data import applications_with_option, data_type_of
+
         taken = data_type_of(self.config.field).options
         for option in ("max_size", "max_megapixels", "stream", "holdout_every", "masks"):
             changed = getattr(self, option) != getattr(TrainField, option)
@@ -164,6 +165,11 @@ class TrainField(Options):
                 raise _foreign_option(option, self.config.field, applications_with_option(option))
 
     def _folder_and_origin(self) -> tuple[Path, FieldOrigin]:
+        from luxel.render.runs.run_folder import RunFolder
+        from luxel.viewer.field_data import FieldOrigin, require_kind
+        from luxel.viewer.origin import Origin
+        from luxel.viewer.runs import new_run_folder, run_folder
+
         capture = Origin("", self.holdout_every, self.max_size, self.masks, self.max_megapixels)
         if self.resume is None:
             if self.data is None:
@@ -189,9 +195,20 @@ class TrainField(Options):
 
     def _overrides(self, folder: Path) -> dict[str, Any]:
         """Values of the configuration that the options change in a resumed run, by name."""
+        from luxel.render.runs.run_folder import RunFolder
+
         before = config_of_run(folder, RunFolder.read_body(folder)).to_dict()
         after = self.config.to_dict()
         return {name: after[name] for name in after if after[name] != before[name]}
+
+
+def _works_on_gpu() -> bool:
+    """Whether luxel uses a GPU here; torch, which knows, is only asked where there is a device of one."""
+    if not any(glob.glob(pattern) for pattern in GPU_DEVICES):
+        return False
+    from luxel.render.native import best_device
+
+    return best_device().type == "cuda"
 
 
 def _refuse_foreign_options(config: FieldConfig, arguments: Sequence[str]) -> None:
@@ -219,6 +236,8 @@ def _foreign_option(name: str, kind: str, owners: Sequence[str]) -> LuxelError:
 
 def _require_run_of(folder: Path, expected: str | None) -> None:
     """Raises LuxelError where a run is of primitives, or of another field than ``expected``; None: of any field."""
+    from luxel.render.runs.run_folder import RunFolder
+
     kind = RunFolder.read_body(folder)["config"].get("field")
     if kind is None or expected not in (None, kind):
         actual = "primitives" if kind is None else f"a field of {kind!r}"
@@ -229,6 +248,7 @@ def _require_run_of(folder: Path, expected: str | None) -> None:
 
 
 def _session(trainer: Any, data: FieldData) -> Session:
+    from luxel.viewer.web.drawable import field_orientation
     from luxel.viewer.web.session import TrainingSession
 
     orientation = field_orientation(trainer.application, data.up, data.background)
@@ -236,6 +256,8 @@ def _session(trainer: Any, data: FieldData) -> Session:
 
 
 def _conclude(trainer: Any, result: Any) -> None:
+    from luxel.viewer.training import ENDS
+
     speed = f"{result.step / result.train_seconds:.1f} steps/s" if result.train_seconds > 0 else "-"
     print(
         f"{result.step} steps in {result.train_seconds:.1f} s ({speed}), ended because {ENDS[result.reason]}"

@@ -7,9 +7,8 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import torch
 import tyro
 
 from luxel.render.backends import Backend
@@ -17,8 +16,11 @@ from luxel.render.bounds import Options
 from luxel.render.errors import LuxelError
 from luxel.viewer.attach import RunConnection, RunEnded, connect
 from luxel.viewer.commands.options import DeviceName, Serve, optional, pick_device
-from luxel.viewer.web.opening import open_session
-from luxel.viewer.web.session import Session
+
+if TYPE_CHECKING:
+    import torch
+
+    from luxel.viewer.web.session import Session
 
 CHECK_EVERY = 0.5  # seconds between questions whether an attached run still trains
 
@@ -65,6 +67,8 @@ class ViewScene(Options):
 
     def execute(self) -> int:
         """Serves until Ctrl-C; returns the exit status."""
+        from luxel.viewer.web.opening import open_session
+
         if self.second is not None:
             self._check_second(self.second)
         if (attached := self._attach()) is not None:

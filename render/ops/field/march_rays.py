@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
+from luxel.render.ops.field.cascade_count import MOST_CASCADES
 from luxel.render.ops.registry import aligned, define, register_implementation, require
 
 MOST_PLACES = 16384  # along a ray
-MOST_CASCADES = 16
 COUNTERS = 5
 SAMPLES, ASKED, RAYS, LEFT_OUT = range(4)  # places in the counters
 

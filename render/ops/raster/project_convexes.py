@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from luxel.render.ops.raster.bin_splats import ROW_WIDTHS
+from luxel.render.ops.raster.convex_points import FEWEST, MOST
 from luxel.render.ops.raster.projection import POLYGON_OPTIONS, Projection
-
-FEWEST, MOST = 3, 8  # points of a convex
 
 
 def _points_each(named: Mapping[str, Tensor]) -> dict[str, int]:

@@ -7,8 +7,7 @@ from torch import Tensor
 
 from luxel.render.native import library_for
 from luxel.render.ops.registry import define, register_implementation, require
-
-MOST = 16  # the largest k
+from luxel.render.ops.train.neighbour_count import MOST
 
 define("neighbours(Tensor points, Tensor? mask, int k) -> Tensor")
 

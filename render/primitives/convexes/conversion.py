@@ -6,7 +6,8 @@ from math import log
 
 import torch
 
-from luxel.render.primitives.convexes.parameters import STARTING_SIGMA, Convexes, fibonacci_sphere
+from luxel.render.primitives.convexes.options import STARTING_SIGMA
+from luxel.render.primitives.convexes.parameters import Convexes, fibonacci_sphere
 from luxel.render.primitives.gaussians.parameters import Gaussians, quat_to_matrix
 
 POINTS_EACH = 6

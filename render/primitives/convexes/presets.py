@@ -1,6 +1,6 @@
 """Presets of convexes: the three sets of numbers that Held et al. 2025 publish, and a faster one."""
 
-from luxel.render.primitives.convexes.parameters import STARTING_SIGMA
+from luxel.render.primitives.convexes.options import STARTING_SIGMA
 from luxel.render.primitives.spec import Preset
 
 PRESETS = {

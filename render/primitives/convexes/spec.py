@@ -1,27 +1,32 @@
 """The specification of convexes."""
 
-from luxel.render.ops.raster.project_convexes import FEWEST, MOST, PROJECTION
-from luxel.render.primitives.convexes.conversion import from_gaussians
-from luxel.render.primitives.convexes.hulls import to_mesh
-from luxel.render.primitives.convexes.parameters import Convexes
+from __future__ import annotations
+
+from luxel.render.ops.raster.convex_points import FEWEST, MOST
+from luxel.render.primitives.convexes.options import ConvexInit, ConvexLoss, ConvexRates
 from luxel.render.primitives.convexes.presets import PRESETS
-from luxel.render.primitives.convexes.training import (
-    ConvexInit,
-    ConvexLoss,
-    ConvexRates,
-    initialise,
-    on_resolution_change,
-    penalties,
-    regularise,
+from luxel.render.primitives.spec import (
+    SH_COLUMNS,
+    Columns,
+    Costs,
+    PrimitiveEngine,
+    PrimitiveSpec,
+    PublishedSpeed,
 )
-from luxel.render.primitives.spec import SH_COLUMNS, Columns, Costs, PrimitiveSpec, PublishedSpeed
 
 _AUTHORS = "3D Convex Splatting (Held et al. 2025)"
 
+
+def _engine() -> PrimitiveEngine:
+    from luxel.render.primitives.convexes.engine import ENGINE
+
+    return ENGINE
+
+
 SPEC = PrimitiveSpec(
-    parameters=Convexes,
-    initialise=initialise,
-    from_gaussians=from_gaussians,
+    name="convexes",
+    noun="convexes",
+    load_engine=_engine,
     columns=(
         Columns("points", ("x_{}", "y_{}", "z_{}"), (FEWEST, MOST)),
         *SH_COLUMNS,
@@ -40,11 +45,6 @@ SPEC = PrimitiveSpec(
     about="smooth 3D convexes",
     strategies=("shaping", "fixed"),
     presets=PRESETS,
-    projection=PROJECTION,
-    regularise=regularise,
-    penalties=penalties,
-    on_resolution_change=on_resolution_change,
-    to_mesh=to_mesh,
     published=(
         PublishedSpeed(_AUTHORS, "Mip-NeRF 360", "25", "not stated"),
         PublishedSpeed(_AUTHORS, "Tanks & Temples", "33", "not stated"),

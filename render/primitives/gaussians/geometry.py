@@ -12,14 +12,13 @@ import torch
 from torch import Tensor
 
 from luxel.render.primitives.depth_normals import normal_difference
+from luxel.render.primitives.gaussians.options import NORMALS
 from luxel.render.primitives.planes import plane_depth
 from luxel.render.primitives.spec import GeometryImages, Term
 
-NORMALS = "normals"  # name of the term
-
 
 def geometry_terms(images: GeometryImages, loss: Any, names: tuple[str, ...]) -> list[Term]:
-    """The terms of ``names`` that images have; see `PrimitiveSpec.geometry`."""
+    """The terms of ``names`` that images have; see `PrimitiveEngine.geometry`."""
     if NORMALS not in names:
         return []
     assert images.distance is not None
@@ -29,7 +28,7 @@ def geometry_terms(images: GeometryImages, loss: Any, names: tuple[str, ...]) ->
 
 
 def shape_terms(scene: Any, visible: Tensor, inverse_count: Tensor, loss: Any) -> list[Term]:
-    """The thickness, if it has a weight; see `PrimitiveSpec.shapes`."""
+    """The thickness, if it has a weight; see `PrimitiveEngine.shapes`."""
     return [(loss.flatness_weight, thickness(scene, inverse_count))] if loss.flatness_weight > 0 else []
 
 

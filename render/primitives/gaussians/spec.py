@@ -1,16 +1,22 @@
 """The specification of 3D Gaussians."""
 
-from luxel.render.ops.raster.project_gaussians import PROJECTION
-from luxel.render.primitives.gaussians.geometry import geometry_terms, shape_terms
-from luxel.render.primitives.gaussians.parameters import Gaussians
+from __future__ import annotations
+
+from luxel.render.primitives.gaussians.options import GaussianLoss, GaussianRates
 from luxel.render.primitives.gaussians.presets import PRESETS
-from luxel.render.primitives.gaussians.training import GaussianLoss, GaussianRates, initialise, penalties
-from luxel.render.primitives.spec import SH_COLUMNS, Columns, Costs, PrimitiveSpec
+from luxel.render.primitives.spec import SH_COLUMNS, Columns, Costs, PrimitiveEngine, PrimitiveSpec
+
+
+def _engine() -> PrimitiveEngine:
+    from luxel.render.primitives.gaussians.engine import ENGINE
+
+    return ENGINE
+
 
 SPEC = PrimitiveSpec(
-    parameters=Gaussians,
-    initialise=initialise,
-    from_gaussians=lambda gaussians: gaussians,
+    name="gaussians",
+    noun="Gaussians",
+    load_engine=_engine,
     columns=(  # the layout of the 3DGS authors (INRIA)
         Columns("means", ("x", "y", "z")),
         Columns("", ("nx", "ny", "nz")),
@@ -26,9 +32,5 @@ SPEC = PrimitiveSpec(
     about="3D Gaussians",
     strategies=("split", "mcmc", "adaptive", "fixed"),
     presets=PRESETS,
-    projection=PROJECTION,
-    geometry=geometry_terms,
-    shapes=shape_terms,
-    penalties=penalties,
     backends=("luxel", "gsplat"),
 )

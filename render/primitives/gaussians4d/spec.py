@@ -1,19 +1,31 @@
 """The specification of 4D Gaussians."""
 
-from luxel.render.ops.raster.project_gaussians4d import PROJECTION
-from luxel.render.primitives.gaussians4d.conversion import from_gaussians
+from __future__ import annotations
+
 from luxel.render.primitives.gaussians4d.options import Gaussians4dInit, Gaussians4dLoss, Gaussians4dRates
-from luxel.render.primitives.gaussians4d.parameters import Gaussians4d
 from luxel.render.primitives.gaussians4d.presets import PRESETS
-from luxel.render.primitives.gaussians4d.training import initialise, neighbourhood, regularise
-from luxel.render.primitives.spec import SH_COLUMNS, Columns, Costs, PrimitiveSpec, PublishedSpeed
+from luxel.render.primitives.spec import (
+    SH_COLUMNS,
+    Columns,
+    Costs,
+    PrimitiveEngine,
+    PrimitiveSpec,
+    PublishedSpeed,
+)
 
 _AUTHORS = "4D-Rotor Gaussian Splatting (Duan et al. 2024)"
 
+
+def _engine() -> PrimitiveEngine:
+    from luxel.render.primitives.gaussians4d.engine import ENGINE
+
+    return ENGINE
+
+
 SPEC = PrimitiveSpec(
-    parameters=Gaussians4d,
-    initialise=initialise,
-    from_gaussians=from_gaussians,
+    name="gaussians4d",
+    noun="4D Gaussians",
+    load_engine=_engine,
     columns=(  # those of 3DGS where they mean the same, and those of time beside them
         Columns("means", ("x", "y", "z")),
         Columns("times", ("t",)),
@@ -33,9 +45,6 @@ SPEC = PrimitiveSpec(
     about="4D Gaussians, for dynamic scenes",
     strategies=("spacetime", "fixed"),
     presets=PRESETS,
-    projection=PROJECTION,
-    regularise=regularise,
-    auxiliary=neighbourhood,
     published=(
         PublishedSpeed(_AUTHORS, "D-NeRF, 400x400", "1258", "RTX 3090"),
         PublishedSpeed(_AUTHORS, "Plenoptic video, 1352x1014", "277", "RTX 3090"),

@@ -9,13 +9,13 @@ from torch import Tensor
 
 from luxel.render.primitives.depth_normals import normal_difference
 from luxel.render.primitives.spec import GeometryImages, Term
+from luxel.render.primitives.surfels.options import DISTORTION, NORMALS
 
-DISTORTION, NORMALS = "distortion", "normals"  # names of the terms
 LEAST_COVER = 1e-4  # of a pixel whose depth counts
 
 
 def geometry_terms(images: GeometryImages, loss: Any, names: tuple[str, ...]) -> list[Term]:
-    """The terms of ``names`` with their weights; see `PrimitiveSpec.geometry`."""
+    """The terms of ``names`` with their weights; see `PrimitiveEngine.geometry`."""
     terms: list[Term] = []
     if DISTORTION in names:
         terms.append((loss.distortion_weight, distortion(images)))

@@ -1,16 +1,22 @@
 """The specification of surfels."""
 
-from luxel.render.ops.raster.project_surfels import PROJECTION
-from luxel.render.primitives.spec import SH_COLUMNS, Columns, Costs, PrimitiveSpec
-from luxel.render.primitives.surfels.geometry import geometry_terms
-from luxel.render.primitives.surfels.parameters import Surfels
+from __future__ import annotations
+
+from luxel.render.primitives.spec import SH_COLUMNS, Columns, Costs, PrimitiveEngine, PrimitiveSpec
+from luxel.render.primitives.surfels.options import SurfelLoss, SurfelRates
 from luxel.render.primitives.surfels.presets import PRESETS
-from luxel.render.primitives.surfels.training import SurfelLoss, SurfelRates, initialise, penalties
+
+
+def _engine() -> PrimitiveEngine:
+    from luxel.render.primitives.surfels.engine import ENGINE
+
+    return ENGINE
+
 
 SPEC = PrimitiveSpec(
-    parameters=Surfels,
-    initialise=initialise,
-    from_gaussians=Surfels.from_gaussians,
+    name="surfels",
+    noun="surfels",
+    load_engine=_engine,
     columns=(  # the layout of 3DGS with two scales, as files of 2DGS have it
         Columns("means", ("x", "y", "z")),
         Columns("", ("nx", "ny", "nz")),
@@ -26,7 +32,4 @@ SPEC = PrimitiveSpec(
     about="flat Gaussians on surfaces (2D Gaussian Splatting)",
     strategies=("split", "mcmc", "adaptive", "fixed"),
     presets=PRESETS,
-    projection=PROJECTION,
-    geometry=geometry_terms,
-    penalties=penalties,
 )

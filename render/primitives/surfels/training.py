@@ -1,43 +1,10 @@
-"""Training of surfels (Huang et al. 2024): rates, initialisation, penalties, and the losses of their geometry."""
+"""Training of surfels (Huang et al. 2024): initialisation and penalties."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from luxel.render.bounds import Rate, Share, Weight
 from luxel.render.camera import Points
-from luxel.render.primitives.gaussians.training import GaussianRates
 from luxel.render.primitives.spec import LossContext, Start
-from luxel.render.primitives.surfels.geometry import DISTORTION, NORMALS
 from luxel.render.primitives.surfels.parameters import Surfels
-from luxel.render.primitives.training import Loss, counting
-
-
-@dataclass
-class SurfelRates(GaussianRates):
-    """Learning rates of surfels, those of Gaussians but for the rotations, which turn the surface with them."""
-
-    quats: Rate = 4e-3
-    """Rotations."""
-
-
-@dataclass
-class SurfelLoss(Loss):
-    """Weights of the loss of surfels (Huang et al. 2024, section 5)."""
-
-    distortion_weight: Weight = 0.0
-    """Weight of the depth distortion, which draws the surfels of a pixel to one depth; 0: off. 5 for meshes."""
-    distortion_from: Share = 0.1
-    """Share of the run after which the depth distortion counts."""
-    normal_weight: Weight = 0.0
-    """Weight of the difference between normals of surfels and of the depth map; 0: off. 0.05 for meshes."""
-    normal_from: Share = 0.25
-    """Share of the run after which the normals count."""
-
-    def geometry_at(self, progress: float) -> tuple[str, ...]:
-        """The terms whose weight is above 0 and whose share of the run is over; see `Loss.geometry_at`."""
-        distortion = DISTORTION, self.distortion_weight, self.distortion_from
-        return counting(progress, distortion, (NORMALS, self.normal_weight, self.normal_from))
 
 
 def initialise(points: Points, start: Start) -> Surfels:

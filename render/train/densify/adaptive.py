@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from luxel.render.bounds import Bounds, Positive, Steps, StepsOrNever, Weight
-from luxel.render.primitives.gaussians import quat_to_matrix
-from luxel.render.train.densify.situation import Refinement, Situation, finite, logit
 from luxel.render.train.densify.strategy import Strategy
-from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.schedules import Window
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from luxel.render.train.densify.situation import Refinement, Situation
+    from luxel.render.train.optimizer import Optimizer
 
 
 @dataclass
@@ -83,6 +84,8 @@ class AdaptiveStrategy(Strategy):
 
     def after_step(self, optimizer: Optimizer, now: Situation) -> Refinement | None:
         """Grows, prunes and resets when due; the caller then starts new statistics."""
+        from luxel.render.train.densify.situation import Refinement
+
         done = None
         if self.window(now.steps).acts(now.step, now.clock):
             done, keep = self.grow(optimizer, now)
@@ -103,6 +106,10 @@ class AdaptiveStrategy(Strategy):
             What was done, and which of the primitives stay, the new ones included: all but those that were split,
             bool [N + new].
         """
+        import torch
+
+        from luxel.render.train.densify.situation import Refinement, logit
+
         gaussians = optimizer.scene
         pull = self.pull(now)
         high = pull > 1
@@ -133,6 +140,10 @@ class AdaptiveStrategy(Strategy):
 
     def _parts(self, gaussians: Any, generator: torch.Generator) -> Any:
         """Draws centres from the Gaussians themselves and shrinks them by 1.6."""
+        import torch
+
+        from luxel.render.primitives.gaussians import quat_to_matrix
+
         device, dtype = gaussians.device, gaussians.means.dtype
         scales = gaussians.scales  # [N, 3], of surfels [N, 2]
         noise = torch.randn(scales.shape, generator=generator, device=device, dtype=dtype) * scales
@@ -143,6 +154,8 @@ class AdaptiveStrategy(Strategy):
 
     def worth_keeping(self, gaussians: Any, extent: float, big_too: bool) -> Tensor:
         """Which are neither transparent, nor huge (if ``big_too``), nor non-finite, bool [N]."""
+        from luxel.render.train.densify.situation import finite
+
         keep = (gaussians.opacities >= self.prune_opacity) & finite(gaussians)
         if big_too:
             keep &= gaussians.log_scales.amax(-1).exp() <= self.prune_scale3d * extent
@@ -150,6 +163,10 @@ class AdaptiveStrategy(Strategy):
 
     def reset_opacities(self, optimizer: Optimizer) -> None:
         """Lowers all opacities to twice the pruning limit, so that only what is needed comes back."""
+        import torch
+
+        from luxel.render.train.densify.situation import logit
+
         limit = logit(torch.tensor(2 * self.prune_opacity)).item()
         optimizer.scene.opacity_logits.clamp_(max=limit)
         optimizer.zero_parameter("opacity_logits")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from luxel.render.bounds import ShareBelow1, Steps
-from luxel.render.train.densify.situation import Refinement, Situation, finite
 from luxel.render.train.densify.strategy import Strategy
-from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.schedules import Window
+
+if TYPE_CHECKING:
+    from luxel.render.train.densify.situation import Refinement, Situation
+    from luxel.render.train.optimizer import Optimizer
 
 
 @dataclass
@@ -33,6 +35,8 @@ class FixedCount(Strategy):
 
     def after_step(self, optimizer: Optimizer, now: Situation) -> Refinement | None:
         """Removes what has faded, every ``refine_every`` steps."""
+        from luxel.render.train.densify.situation import Refinement, finite
+
         if not self.due(now.step, now.clock, now.steps):
             return None
         scene = optimizer.scene

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from luxel.render.bounds import Bounds, Count, Steps, StepsOrNever, Weight
-from luxel.render.ops.train.relocate import relocate_
-from luxel.render.train.densify.situation import Refinement, Situation, count_limit
 from luxel.render.train.densify.strategy import Strategy
-from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.schedules import Window
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from luxel.render.train.densify.situation import Refinement, Situation
+    from luxel.render.train.optimizer import Optimizer
 
 
 @dataclass
@@ -62,10 +63,14 @@ class McmcStrategy(Strategy):
 
     def limit(self, now: Situation) -> int:
         """By `cap_max`, or else by the number of pixels."""
+        from luxel.render.train.densify.situation import count_limit
+
         return count_limit(self.cap_max, now.pixels, self.pixels_each, now.cap)
 
     def after_step(self, optimizer: Optimizer, now: Situation) -> Refinement | None:
         """Relocates and grows when due."""
+        from luxel.render.train.densify.situation import Refinement
+
         if not self.due(now.step, now.clock, now.steps):
             return None
         moved = self.relocate(optimizer, now.seed, now.step)
@@ -88,6 +93,8 @@ class McmcStrategy(Strategy):
     def _copy(self, optimizer: Optimizer, count: int, added: int, seed: int, step: int) -> Tensor:
         """Relocates the transparent of the first ``count`` rows, or fills ``added`` rows behind them; returns how
         many."""
+        from luxel.render.ops.train.relocate import relocate_
+
         params, first, second = (tuple(state.values()) for state in optimizer.rows())
         draw = {"min_opacity": self.min_opacity, "seed": seed, "step": step}
         return relocate_(params, first, second, count, added=added, **draw)[2]

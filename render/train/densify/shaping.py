@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log
-from typing import Annotated, ClassVar
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from luxel.render.bounds import (
     Bounds,
@@ -18,11 +15,15 @@ from luxel.render.bounds import (
     StepsOrNever,
     Weight,
 )
-from luxel.render.primitives.convexes import Convexes
-from luxel.render.train.densify.situation import Refinement, Situation, finite, logit
 from luxel.render.train.densify.strategy import Strategy
-from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.schedules import Window
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from luxel.render.primitives.convexes import Convexes
+    from luxel.render.train.densify.situation import Refinement, Situation
+    from luxel.render.train.optimizer import Optimizer
 
 
 @dataclass
@@ -98,6 +99,10 @@ class ShapingStrategy(Strategy):
 
     def after_step(self, optimizer: Optimizer, now: Situation) -> Refinement | None:
         """Splits, removes and clips opacities when due; the caller then starts new statistics."""
+        import torch
+
+        from luxel.render.train.densify.situation import Refinement, logit
+
         done = None
         if splits := self.window(now.steps).acts(now.step, now.clock):
             done, keep = self.split(optimizer, now)
@@ -127,6 +132,10 @@ class ShapingStrategy(Strategy):
             What was done, and which of the convexes stay, the parts included: all but those that were split,
             bool [N + parts].
         """
+        import torch
+
+        from luxel.render.train.densify.situation import Refinement
+
         convexes: Convexes = optimizer.scene
         score = now.statistics.data[:, 0] / now.statistics.visible.clamp_min(1)
         limit = self.grow_sigma * (self.far_factor if now.extent > 300 else 1.0)
@@ -144,6 +153,10 @@ class ShapingStrategy(Strategy):
 
     def parts(self, convexes: Convexes) -> Convexes:
         """K parts of each convex: copies of its shape, scaled by `child_scale`, one centred on each of its points."""
+        import torch
+
+        from luxel.render.train.densify.situation import logit
+
         n, k = convexes.points.shape[:2]
         shape = self.child_scale * (convexes.points - convexes.centroids[:, None])
         points = (convexes.points[:, :, None] + shape[:, None]).reshape(n * k, k, 3)
@@ -155,6 +168,8 @@ class ShapingStrategy(Strategy):
 
     def worth_keeping(self, convexes: Convexes, extent: float, huge_too: bool) -> Tensor:
         """Which are neither faint nor masked, nor huge (if ``huge_too``), nor non-finite, bool [N]."""
+        from luxel.render.train.densify.situation import finite
+
         keep = (convexes.opacities >= self.prune_opacity) & finite(convexes)
         keep &= convexes.mask_logits > log(self.prune_mask / (1 - self.prune_mask))
         if huge_too:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-
 if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
     from luxel.render.primitives.parameters import Parameters
 
 
@@ -78,6 +78,8 @@ def count_limit(cap_max: int | None, pixels: int, pixels_each: int, bound: int |
 
 def finite(scene: Parameters) -> Tensor:
     """Which primitives hold only finite numbers, bool [N]."""
+    import torch
+
     rows = [t.flatten(1).sum(1) if t.dim() > 1 else t for t in scene.tensors().values()]
     return torch.stack(rows).sum(0).isfinite()  # a sum with a term that is not finite is not finite
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log
-from typing import Any, ClassVar
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from luxel.render.bounds import Positive
 from luxel.render.errors import LuxelError
-from luxel.render.ops.raster.slice_gaussians4d import rotor_to_matrix
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
-from luxel.render.train.densify.situation import Situation
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from luxel.render.train.densify.situation import Situation
 
 
 @dataclass
@@ -44,6 +45,8 @@ class SpacetimeStrategy(AdaptiveStrategy):
 
     def pull(self, now: Situation) -> Tensor:
         """The larger of the gradients on the screen and in time, as multiples of their thresholds, [N]."""
+        import torch
+
         seen = now.statistics.visible.clamp_min(1)
         on_screen, in_time = now.statistics.data[:, 0] / seen, now.statistics.data[:, 1] / seen
         return torch.maximum(on_screen / self.threshold, in_time / self.grow_grad_t)
@@ -55,6 +58,10 @@ class SpacetimeStrategy(AdaptiveStrategy):
 
     def _parts(self, gaussians: Any, generator: torch.Generator) -> Any:
         """Draws centres in space and time from the Gaussians themselves and shrinks them by 1.6."""
+        import torch
+
+        from luxel.render.ops.raster.slice_gaussians4d import rotor_to_matrix
+
         normal = torch.randn(gaussians.count, 4, generator=generator, device=gaussians.device).to(
             gaussians.means
         )

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from luxel.render.bounds import Bounds, Count, Positive, Share, Steps, StepsOrNever, Weight
-from luxel.render.primitives.gaussians import quat_to_matrix
-from luxel.render.train.densify.situation import Refinement, Situation, count_limit, finite, logit
 from luxel.render.train.densify.strategy import Strategy
-from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.schedules import Window
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from luxel.render.train.densify.situation import Refinement, Situation
+    from luxel.render.train.optimizer import Optimizer
 
 FEW_STEPS = 7_000  # of a run in which `grow_grad2d` is the threshold
 RATIO = 0.5**0.5  # of a part's longest standard deviation to the parent's
@@ -85,6 +85,10 @@ class SplitStrategy(Strategy):
 
     def after_step(self, optimizer: Optimizer, now: Situation) -> Refinement | None:
         """Splits and removes when due."""
+        import torch
+
+        from luxel.render.train.densify.situation import Refinement, finite
+
         if not self.due(now.step, now.clock, now.steps):
             return None
         scene = optimizer.scene
@@ -108,6 +112,8 @@ class SplitStrategy(Strategy):
             lives: which Gaussians are kept, bool [N].
             now: state of the run, with statistics.
         """
+        import torch
+
         stats = now.statistics
         threshold = self.grow_grad2d * min(1.0, FEW_STEPS / now.steps) ** self.finer_power
         pull = stats.abs_grad_norm / stats.visible.clamp_min(1) / threshold
@@ -122,6 +128,8 @@ class SplitStrategy(Strategy):
 
     def limit(self, now: Situation) -> int:
         """By `cap_max`, or else by the detail of the images."""
+        from luxel.render.train.densify.situation import count_limit
+
         return count_limit(self.cap_max, self.detail_that_counts(now), self.pixels_each, now.cap)
 
     def detail_that_counts(self, now: Situation) -> int:
@@ -146,6 +154,11 @@ def split_in_two(gaussians: Any) -> tuple[Any, Any]:
     Returns:
         The parts on the positive and on the negative side, each in the order of the parents.
     """
+    import torch
+
+    from luxel.render.primitives.gaussians import quat_to_matrix
+    from luxel.render.train.densify.situation import logit
+
     log_length, axis = gaussians.log_scales.max(-1, keepdim=True)
     across = axis[:, :, None].expand(-1, 3, 1)
     move = quat_to_matrix(gaussians.quats).gather(2, across)[:, :, 0] * (RATIO * log_length.exp())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -13,7 +13,9 @@ from luxel.render.ops.train.gather_view import VISIT_CAMERA, VISIT_EXPOSURE
 from luxel.render.ops.train.view_exposure import view_exposure
 from luxel.render.train.views.table import ViewTable
 
-ExposureModel = Literal["none", "gain", "affine", "camera"]
+if TYPE_CHECKING:
+    from luxel.render.train.config import ExposureModel
+
 WIDTHS = {"gain": 3, "affine": 12, "camera": 3}  # parameters per image
 TABLES = {"gain": "exposure", "affine": "exposure", "camera": "exposure.stops"}  # names in a checkpoint
 SHARED = 6  # parameters per camera: vignetting and response

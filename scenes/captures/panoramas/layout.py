@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
-
-import numpy as np
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from luxel.render.bounds import Bounds, Options
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ def turns(count: int, pitch: float) -> list[np.ndarray]:
         count: of views, at equal angles around the vertical axis.
         pitch: degrees by which they look up (first, third ...) and down.
     """
+    import numpy as np
+
     out = []
     for index in range(count):
         yaw, up = 2 * np.pi * index / count, np.radians(pitch if index % 2 == 0 else -pitch)

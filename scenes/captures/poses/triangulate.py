@@ -294,9 +294,10 @@ def _visible(
 ) -> np.ndarray:
     """Which points project into at least ``least`` images and, with ``carve``, into the mask of each of these."""
     times, inside = np.zeros(len(points), int), np.ones(len(points), bool)
+    live = np.arange(len(points))  # those that no mask has carved away yet: most are after a few views
     for camera, pixels in looked:
         local = (
-            points @ camera.world_to_cam[:3, :3].double().numpy().T
+            points[live] @ camera.world_to_cam[:3, :3].double().numpy().T
             + camera.world_to_cam[:3, 3].double().numpy()
         )
         fx, fy, cx, cy = camera.intrinsics.double().numpy()
@@ -309,8 +310,10 @@ def _visible(
             & (row >= 0)
             & (row < camera.height)
         )
-        times += visible
+        times[live] += visible
         if carve and pixels.alpha is not None:
             where = np.nonzero(visible)[0]
-            inside[where] &= pixels.alpha[row[where].astype(int), column[where].astype(int)] >= 64
+            outside = pixels.alpha[row[where].astype(int), column[where].astype(int)] < 64
+            inside[live[where[outside]]] = False
+            live = live[inside[live]]
     return inside & (times >= min(least, len(looked)))

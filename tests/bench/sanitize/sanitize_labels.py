@@ -14,7 +14,8 @@ from torch import Tensor
 from luxel.render.camera import Camera
 from luxel.render.ops.raster.label_votes import NO_LABEL
 from luxel.render.primitives.parameters import Parameters
-from luxel.render.segment import Votes, label_image
+from luxel.render.segment import Votes
+from luxel.render.segment.label_image import label_image
 
 TIME = 0.5
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from luxel.render.camera import Camera
 from luxel.render.primitives.surfels import Surfels
 from luxel.render.rasterize import DensifyStatistics, rasterize
-from luxel.render.segment import label_image
+from luxel.render.segment.label_image import label_image
 
 
 def cloud(count: int, seed: int, *, degree: int = 3, scale: float = 0.1) -> Surfels:

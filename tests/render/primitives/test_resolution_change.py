@@ -26,7 +26,7 @@ def test_the_look_stays_when_images_are_halved() -> None:
     full = alpha(128)
     halved = torch.nn.functional.avg_pool2d(full[None, None], 2)[0, 0]
     without = float((alpha(64) - halved).abs().max())
-    rescale = PRIMITIVES["convexes"].on_resolution_change
+    rescale = PRIMITIVES["convexes"].engine.on_resolution_change
     assert rescale is not None
     rescale(scene, 0.5)
     rescaled = float((alpha(64) - halved).abs().max())

@@ -41,7 +41,7 @@ def moving_knot() -> Gaussians4d:
 
 
 def scenes() -> list[Parameters]:
-    return [*(spec.from_gaussians(coloured_knot()) for spec in PRIMITIVES.values()), moving_knot()]
+    return [*(spec.engine.from_gaussians(coloured_knot()) for spec in PRIMITIVES.values()), moving_knot()]
 
 
 def moved(camera: Camera, similarity: Similarity) -> Camera:
@@ -125,6 +125,6 @@ def test_impossible_similarities_are_refused(bad: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("spec", PRIMITIVES.values(), ids=lambda spec: spec.name)
 def test_base_colours_are_what_was_set(spec: PrimitiveSpec) -> None:
-    scene = spec.from_gaussians(coloured_knot(10))
+    scene = spec.engine.from_gaussians(coloured_knot(10))
     rgb = torch.rand(10, 3)
     torch.testing.assert_close(scene.with_base_colours(rgb).base_colours, rgb)

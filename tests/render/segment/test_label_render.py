@@ -7,7 +7,8 @@ import torch
 from label_scenes import CASES, HEIGHT, WIDTH, blended_labels, labelled_scene, two_cameras
 
 from luxel.render.ops.raster.label_render import label_render
-from luxel.render.segment import NO_LABEL, label_image
+from luxel.render.segment import NO_LABEL
+from luxel.render.segment.label_image import label_image
 from luxel.render.segment.splat_lists import splat_lists
 
 

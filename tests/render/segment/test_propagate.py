@@ -22,10 +22,10 @@ from luxel.render.segment import (
     Segmenter,
     ViewWeights,
     auto_prompts,
-    next_view,
 )
 from luxel.render.segment.mask_choice import best_for
 from luxel.render.segment.mask_prompt import innermost_point, trimmed_box
+from luxel.render.segment.next_view import next_view
 from luxel.render.segment.propagate import changed_share
 
 

@@ -11,16 +11,9 @@ from gaussians4d_scenes import random_gaussians4d
 from made_up import MadeUpScene
 
 from luxel.render.primitives.gaussians import Gaussians
-from luxel.render.segment import (
-    NO_LABEL,
-    LabelScores,
-    SolveOptions,
-    Votes,
-    label_map,
-    mask_iou,
-    solve,
-    solve_maps,
-)
+from luxel.render.segment import NO_LABEL, LabelScores, SolveOptions, Votes, mask_iou, solve_maps
+from luxel.render.segment.label_map import label_map
+from luxel.render.segment.solve import solve
 from luxel.render.segment.votes import Leaders
 from luxel.scenes.synthetic.id_segmenter import displaced
 

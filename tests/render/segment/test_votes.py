@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from luxel.render.camera import Camera
-from luxel.render.segment import NO_LABEL, Votes, label_image
+from luxel.render.segment import NO_LABEL, Votes
+from luxel.render.segment.label_image import label_image
 
 
 def halves(height: int, width: int) -> torch.Tensor:

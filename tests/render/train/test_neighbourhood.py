@@ -106,12 +106,12 @@ def test_what_a_checkpoint_holds():
 
 
 def test_others_keep_nothing():
-    assert PRIMITIVES["gaussians"].auxiliary(preset("default", "gaussians").loss) is None
-    assert PRIMITIVES["convexes"].auxiliary(preset("default", "convexes").loss) is None
+    assert PRIMITIVES["gaussians"].engine.auxiliary(preset("default", "gaussians").loss) is None
+    assert PRIMITIVES["convexes"].engine.auxiliary(preset("default", "convexes").loss) is None
     config = preset("default", "gaussians4d")
-    assert PRIMITIVES["gaussians4d"].auxiliary(config.loss) is not None
+    assert PRIMITIVES["gaussians4d"].engine.auxiliary(config.loss) is not None
     config.loss = replace(config.loss, consistency_weight=0.0)
-    assert PRIMITIVES["gaussians4d"].auxiliary(config.loss) is None
+    assert PRIMITIVES["gaussians4d"].engine.auxiliary(config.loss) is None
 
 
 def test_never_is_not_often_enough():

@@ -45,7 +45,7 @@ def test_it_learns(still: Moving, tmp_path: Path, device: torch.device, name: st
     result = trainer.run(progress=False)
     assert result.evaluation is not None and result.count > 100
     assert result.evaluation.mean.psnr > before.mean.psnr + 3
-    assert type(trainer.scene) is PRIMITIVES[name].parameters
+    assert type(trainer.scene) is PRIMITIVES[name].engine.parameters
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -168,7 +168,9 @@ def test_presets_make_sense(primitive: str, name: str) -> None:
     assert config.primitive == primitive
     assert preset(name, primitive) is not config and TrainConfig.from_dict(config.to_dict()) == config
     rates = config.rates.at(0.5, 2.0)
-    assert tuple(rates) == PRIMITIVES[primitive].parameters.names and all(rate > 0 for rate in rates.values())
+    assert tuple(rates) == PRIMITIVES[primitive].engine.parameters.names and all(
+        rate > 0 for rate in rates.values()
+    )
 
 
 def test_what_does_not_go_together_is_refused() -> None:

@@ -21,7 +21,7 @@ COUNT = 40
 
 def made(primitive: str) -> Parameters:
     torch.manual_seed(3)
-    parameters: Any = PRIMITIVES[primitive].parameters
+    parameters: Any = PRIMITIVES[primitive].engine.parameters
     return parameters.empty(sh_degree=1).map(lambda t: torch.randn(COUNT, *t.shape[1:]))
 
 
@@ -33,7 +33,7 @@ def spoilt(scene: Parameters, name: str, row: int, value: float) -> Parameters:
     return type(scene)(**spoil({n: t.clone() for n, t in scene.tensors().items()}))
 
 
-CASES = [(name, parameter) for name, spec in PRIMITIVES.items() for parameter in spec.parameters.names]
+CASES = [(name, parameter) for name, spec in PRIMITIVES.items() for parameter in spec.engine.parameters.names]
 
 
 @pytest.mark.parametrize(("primitive", "parameter"), CASES)

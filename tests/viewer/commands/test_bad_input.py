@@ -202,7 +202,7 @@ def test_options_that_make_no_sense(
 def test_cuda_where_there_is_none(
     sound: Path, tmp_path: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("luxel.viewer.commands.options.cuda_problem", lambda: "no GPU was found.")
+    monkeypatch.setattr("luxel.render.native.cuda_problem", lambda: "no GPU was found.")
     refused("train", sound, "--run", tmp_path / "new-run", "--device", "cuda", names="no GPU")
 
 
@@ -227,7 +227,7 @@ def test_memory_that_runs_out(run: Path, refused: Refused, monkeypatch: pytest.M
     def exhausted(*_: object, **__: object) -> None:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes.")
 
-    monkeypatch.setattr("luxel.viewer.commands.render.load_drawable", exhausted)
+    monkeypatch.setattr("luxel.viewer.runs.load_drawable", exhausted)
     refused("render", run, names="memory")
 
 

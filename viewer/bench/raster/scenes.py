@@ -81,7 +81,7 @@ def terrain_scene(count: int, primitive: str = "gaussians") -> Scene:
     """The synthetic scene of ``count`` primitives."""
     return Scene(
         f"terrain-{_short(count)}",
-        lambda device: spec_of(primitive).from_gaussians(terrain(count)).to(device),
+        lambda device: spec_of(primitive).engine.from_gaussians(terrain(count)).to(device),
         lambda _, width, height: terrain_cameras(RING_VIEWS, width, height),
     )
 

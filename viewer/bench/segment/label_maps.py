@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -12,9 +11,8 @@ from luxel.render.camera import View
 from luxel.render.segment import Prompt
 from luxel.render.segment.mask_prompt import innermost_point
 from luxel.scenes.synthetic.id_segmenter import displaced
+from luxel.viewer.bench.segment.choices import ProviderName
 from luxel.viewer.bench.segment.scenes import LabelledScene
-
-ProviderName = Literal["ids", "noisy-ids", "mobile-sam"]
 
 REACH = 3.0  # pixels by which borders are moved
 MISSING = 0.2  # fraction of the masks that are missing

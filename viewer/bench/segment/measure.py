@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
@@ -18,12 +18,10 @@ from luxel.viewer.bench.machine import gpu_state, machine_facts
 from luxel.viewer.bench.raster.measure import FORMAT
 from luxel.viewer.bench.raster.scenes import Scene, Size
 from luxel.viewer.bench.segment import network, quality, speed
-from luxel.viewer.bench.segment.label_maps import ProviderName
+from luxel.viewer.bench.segment.choices import PartName, ProviderName
 from luxel.viewer.bench.segment.scenes import LabelledScene, Sizes, labelled_scene
 from luxel.viewer.segmenting import make_segmenter
 from luxel.viewer.web.playback import time_range
-
-PartName = Literal["times", "network", "quality"]
 
 
 @dataclass(frozen=True)

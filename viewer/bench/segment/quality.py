@@ -19,11 +19,12 @@ from luxel.render.segment import (
     Segmenter,
     SolveOptions,
     Votes,
-    label_map,
-    solve,
     solve_maps,
 )
-from luxel.viewer.bench.segment.label_maps import ProviderName, clicks, given_maps, spread
+from luxel.render.segment.label_map import label_map
+from luxel.render.segment.solve import solve
+from luxel.viewer.bench.segment.choices import ProviderName
+from luxel.viewer.bench.segment.label_maps import clicks, given_maps, spread
 from luxel.viewer.bench.segment.scenes import LabelledScene
 
 

@@ -92,7 +92,7 @@ def labelled_scene(
         device: to train on.
         say: receives lines about what is rendered and trained.
     """
-    moves = PRIMITIVES[primitive].parameters.moves
+    moves = PRIMITIVES[primitive].engine.parameters.moves
     name = ("moving" if moves else "resting") + f"-{sizes.side}" + ("-quick" if sizes.quick else "")
     write = functools.partial(_write_moving if moves else _write_resting, sizes=sizes)
     with made_capture(Setup(device, cache=cache), name, write) as folder:
@@ -140,7 +140,7 @@ def _trained(
     say: Callable[[str], None],
 ) -> tuple[Parameters, bool]:
     """The scene, and whether it is drawn antialiased; trained where the cache has none."""
-    moves = PRIMITIVES[primitive].parameters.moves
+    moves = PRIMITIVES[primitive].engine.parameters.moves
     steps = QUICK_STEPS if sizes.quick else sizes.steps
     config = preset("video" if moves else "default", primitive).with_steps(steps)
     if primitive in MOST:

@@ -19,7 +19,9 @@ from luxel.render.ops.raster.label_votes import label_votes_, vote_table
 from luxel.render.pipeline import blend, project, viewing
 from luxel.render.primitives import Parameters
 from luxel.render.rasterize import rasterize
-from luxel.render.segment import Votes, label_image, solve
+from luxel.render.segment import Votes
+from luxel.render.segment.label_image import label_image
+from luxel.render.segment.solve import solve
 from luxel.render.segment.splat_lists import splat_lists
 from luxel.viewer.bench.timing import compare_ms
 

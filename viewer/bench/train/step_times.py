@@ -131,9 +131,9 @@ def equal_scene(
     primitive: str, gaussians: Gaussians, views: Sequence[View], device: torch.device
 ) -> Parameters:
     """Gaussians as another primitive with as many (tile, primitive) pairs a view; 4D Gaussians are static."""
-    if isinstance(gaussians, PRIMITIVES[primitive].parameters):
+    if isinstance(gaussians, PRIMITIVES[primitive].engine.parameters):
         return gaussians
-    if PRIMITIVES[primitive].parameters is Gaussians4d:
+    if PRIMITIVES[primitive].engine.parameters is Gaussians4d:
         return Gaussians4d.from_gaussians(gaussians, time=0.0, time_scale=1.0)
-    converted = PRIMITIVES[primitive].from_gaussians(gaussians)
+    converted = PRIMITIVES[primitive].engine.from_gaussians(gaussians)
     return scaled_to(instances(gaussians, views, device), converted, views, device)

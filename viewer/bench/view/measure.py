@@ -20,6 +20,7 @@ from luxel.viewer.bench.raster.measure import FORMAT
 from luxel.viewer.bench.view.browser import Browser, open_browser
 from luxel.viewer.bench.view.firefox import Firefox, is_firefox, open_firefox
 from luxel.viewer.bench.view.frames import BITS, COLUMNS, ROWS, TURN, PreparedFrames
+from luxel.viewer.bench.view.installed import CHROMIUM
 from luxel.viewer.bench.view.load import measure_clients
 from luxel.viewer.bench.view.slow_link import slow_link
 from luxel.viewer.web.app import ViewerApp
@@ -29,7 +30,6 @@ from luxel.viewer.web.transport.figures import WINDOW, percentile
 
 PATHS = ("stream", "viser")
 PATHS_OF_SLOW_LINKS = ("stream", "jpeg", "viser")
-CHROMIUM = "/usr/bin/chromium"
 # Takes the place of our script, which then does not start; keeps viser's renderer for drive.js.
 NO_STREAM = """Object.defineProperty(window, "luxel", { value: { connect() {}, renderers: [], key: null } });
 window.luxelBench = {};

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
-from luxel.render.segment import Segmenter, label_image
+from luxel.render.segment import Segmenter
+from luxel.render.segment.label_image import label_image
 from luxel.viewer.edit import Document, Mode
 from luxel.viewer.edit.object_edits import select_object
 from luxel.viewer.segmenting import make_segmenter

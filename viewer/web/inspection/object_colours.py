@@ -11,7 +11,7 @@ from torch import Tensor
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import Parameters
-from luxel.render.segment import label_map
+from luxel.render.segment.label_map import label_map
 from luxel.render.segment.objects import Objects
 from luxel.viewer.web.inspection.emptiness import write_on
 from luxel.viewer.web.inspection.legend import Caption

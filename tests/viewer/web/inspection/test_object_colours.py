@@ -12,7 +12,7 @@ from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d, Parameters
 from luxel.render.rasterize import rasterize
-from luxel.render.segment import label_map
+from luxel.render.segment.label_map import label_map
 from luxel.render.segment.objects import Objects
 from luxel.viewer.web.inspection.legend import notice_of
 from luxel.viewer.web.session import StaticSession

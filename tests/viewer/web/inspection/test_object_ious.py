@@ -17,7 +17,7 @@ from PIL import Image
 
 from luxel.render.camera import View
 from luxel.render.rasterize import rasterize
-from luxel.render.segment import label_map
+from luxel.render.segment.label_map import label_map
 from luxel.render.segment.objects import Objects, save_objects, scene_digest
 from luxel.viewer.edit import Document
 from luxel.viewer.edit import object_edits as edits

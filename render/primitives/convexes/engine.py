@@ -1,0 +1,21 @@
+"""What computes with convexes."""
+
+from luxel.render.ops.raster.project_convexes import PROJECTION
+from luxel.render.primitives.convexes.conversion import from_gaussians
+from luxel.render.primitives.convexes.hulls import to_mesh
+from luxel.render.primitives.convexes.parameters import Convexes
+from luxel.render.primitives.convexes.training import initialise, on_resolution_change, penalties, regularise
+from luxel.render.primitives.spec import (
+    PrimitiveEngine,
+)
+
+ENGINE = PrimitiveEngine(
+    parameters=Convexes,
+    initialise=initialise,
+    from_gaussians=from_gaussians,
+    projection=PROJECTION,
+    regularise=regularise,
+    penalties=penalties,
+    on_resolution_change=on_resolution_change,
+    to_mesh=to_mesh,
+)

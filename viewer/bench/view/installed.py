@@ -1,0 +1,3 @@
+"""Where a browser is installed, unless an option says otherwise."""
+
+CHROMIUM = "/usr/bin/chromium"
