@@ -376,8 +376,7 @@ class TrainConfig(Options):
         """The packaged demo on two CPU cores: 60 seconds of training, coarse to fine.
 
         A turntable lights each side of the object differently in each view, so view-dependent colour learns fast and
-        from the start. Few, small and opaque Gaussians keep steps cheap. Two cores do about 7,000 steps; more only
-        where steps are cheaper.
+        from the start. Few, small and opaque Gaussians keep steps cheap: two cores do about 7,000.
         """
         return TrainConfig(
             steps=10_000,

@@ -52,8 +52,8 @@ template <typename Key> Entry<Key>* radix_sort(Entry<Key>* a, Entry<Key>* b, int
 
 int64_t rounded(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-// What one thread finds: tile and splat of its instances, front to back, and how many there are in each tile.
-struct Found {
+// The instances of one thread's splats: tile and splat of its instances, front to back, and how many there are in each tile.
+struct Part {
   struct Instance {
     int32_t tile, index;
   };
@@ -76,11 +76,11 @@ template <template <typename> class Policy, typename T> void bin(const luxel_bin
   const int64_t tiles = static_cast<int64_t>(tiles_x) * tiles_y, all = tiles * args.cameras;
   // Each thread takes a run of the sorted splats, one after the other, so that a tile's list is its parts in their order.
   const int threads = static_cast<int>(smaller<int64_t>(omp_get_max_threads(), seen / 256 + 1));
-  std::vector<Found> found(threads);
+  std::vector<Part> parts(threads);
 #pragma omp parallel for schedule(static, 1) num_threads(threads)
   for (int part = 0; part < threads; ++part) {
     const int64_t first = seen * part / threads, end = seen * (part + 1) / threads;
-    Found& mine = found[part];
+    Part& mine = parts[part];
     mine.instances.reserve(static_cast<size_t>(args.capacity / threads + 64));
     mine.of_tile.assign(static_cast<size_t>(all), 0);
     for (int64_t i = first; i < end; ++i) {
@@ -99,7 +99,7 @@ template <template <typename> class Policy, typename T> void bin(const luxel_bin
   int64_t next = 0;
   for (int64_t tile = 0; tile < all; ++tile) {
     args.ranges[2 * tile] = static_cast<int32_t>(smaller(next, args.capacity));
-    for (Found& mine : found) {
+    for (Part& mine : parts) {
       const int32_t length = mine.of_tile[tile];
       mine.of_tile[tile] = static_cast<int32_t>(smaller(next, args.capacity));
       next += length;
@@ -109,8 +109,8 @@ template <template <typename> class Policy, typename T> void bin(const luxel_bin
   }
 #pragma omp parallel for schedule(static, 1) num_threads(threads)
   for (int part = 0; part < threads; ++part)
-    for (const Found::Instance& instance : found[part].instances) {
-      int32_t& at = found[part].of_tile[instance.tile];
+    for (const Part::Instance& instance : parts[part].instances) {
+      int32_t& at = parts[part].of_tile[instance.tile];
       if (at < args.capacity) args.instances[at++] = instance.index;
     }
 }

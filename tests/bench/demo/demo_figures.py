@@ -6,7 +6,7 @@ What it measures
     The mean PSNR is also given without the one held-out view whose mask is not its author's.
 
 How to run
-    python tests/bench/demo_figures.py [--runs 10] [--cores 0,1] [--out tests/bench/results/demo.json]
+    python tests/bench/demo/demo_figures.py [--runs 10] [--cores 0,1] [--out tests/bench/results/demo.json]
 
 The machine should be idle otherwise: a load above 0.3 before a run alone is pointed out. Each run takes about 80 s.
 """
