@@ -167,7 +167,9 @@ class RadianceField(Application):
             near = max(self._images.near, nearest(given.views, given.points, self.region.size))
             self._images = self._images._replace(near=near)
             cameras = [view.camera for view in given.views]
-            self.occupancy.restrict(seen_cells(self.region._replace(near=near), cameras, FEWEST, device))
+            self.occupancy.restrict(
+                seen_cells(self.region._replace(near=near), cameras, min(FEWEST, len(cameras)), device)
+            )
         fixed = None if transparent and given.random_background else given.background
         fixed = fixed if self.sky is None else (0.0, 0.0, 0.0)
         self._background = None if fixed is None else torch.tensor(fixed, device=device)

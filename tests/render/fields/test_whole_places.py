@@ -159,9 +159,11 @@ def test_where_training_rays_begin():
         RadianceField.adapt_config(replace(CONFIG, extent="cascades"), PosedImages(views, points=points))
     )
     field.begin(PosedImages(views, points=points), torch.device("cpu"))
-    images = field.draw_batch(torch.Generator().manual_seed(0))
-    raw = field.march(images)
+    raw = field.march(field.draw_batch(torch.Generator().manual_seed(0)))
     assert raw.t[raw.t > 0].min() >= near
+    alone = SmallField(field.config)
+    alone.begin(PosedImages(views[:1], points=points), torch.device("cpu"))
+    assert alone.occupancy.occupied().any()  # cells of a single view are seen by one camera only
 
 
 def test_cells_that_cameras_see():
