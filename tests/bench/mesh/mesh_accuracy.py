@@ -8,7 +8,7 @@ What it measures
     between the mesh and the exact surface, in degrees. "exact" fuses the exact depth, which bounds what fusion reaches.
 
 How to run
-    python tests/bench/mesh_accuracy.py [--kind links blocks] [--views 100] [--side 800] [--resolution 512]
+    python tests/bench/mesh/mesh_accuracy.py [--kind links blocks] [--views 100] [--side 800] [--resolution 512]
         [--device cuda] [VARIANT ...]
     Variants are those of `luxel bench train`, such as luxel:preset=default (the default) or
     luxel:primitive=convexes.
