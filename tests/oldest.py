@@ -9,12 +9,12 @@ from pathlib import Path
 
 def lowest(requirements: list[str]) -> list[str]:
     """The lowest version of each requirement, such as numpy==1.26.4 of numpy>=1.26.4; torch is left out."""
-    found = []
+    listed = []
     for requirement in requirements:
         name, bound = re.fullmatch(r"([a-z0-9-]+)>=([0-9.]+)(?:,.*)?", requirement).groups()  # type: ignore[union-attr]
         if name != "torch":
-            found.append(f"{name}=={bound}")
-    return found
+            listed.append(f"{name}=={bound}")
+    return listed
 
 
 if __name__ == "__main__":

@@ -44,14 +44,14 @@ def imports(source: str) -> Iterator[str]:
 
 def imported() -> dict[str, set[str]]:
     """Distributions that the package imports, with the files that do."""
-    found: dict[str, set[str]] = {}
+    listed: dict[str, set[str]] = {}
     for folder in FOLDERS:
         for path in (ROOT / folder).rglob("*.py"):
             for name in imports(path.read_text()):
                 if name not in sys.stdlib_module_names and name != "luxel":
                     distribution = DISTRIBUTIONS.get(name, name)
-                    found.setdefault(distribution, set()).add(str(path.relative_to(ROOT)))
-    return found
+                    listed.setdefault(distribution, set()).add(str(path.relative_to(ROOT)))
+    return listed
 
 
 def names(requirements: list[str]) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from luxel.render.backends import Backend
 from luxel.render.bounds import (
@@ -29,9 +29,7 @@ from luxel.render.primitives.training import Init, Loss, Rates
 from luxel.render.readout import Readout
 from luxel.render.runs.plain import from_plain
 from luxel.render.train.densify import STRATEGIES, FixedCount, Strategy
-
-if TYPE_CHECKING:
-    from luxel.render.train.reports import Reached
+from luxel.render.train.reports import Reached
 
 ExposureModel = Literal["none", "gain", "affine", "camera"]
 DepthSource = Literal["none", "maps", "points", "all"]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from luxel.render.evaluate import Evaluation
 from luxel.render.train.densify.situation import Refinement
+
+if TYPE_CHECKING:
+    from luxel.render.evaluate import Evaluation
 
 
 class Reached(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from luxel.render.primitives import Parameters
     from luxel.scenes import Capture
     from luxel.scenes.files.scene_format import SceneFacts
-
-FRAME = re.compile(r"frame-\d{5,}\.ply")
 
 
 @dataclass
@@ -215,17 +212,9 @@ class Export(Options):
         return 0
 
     def _write_times(self, scene: Parameters, frames: int, facts: SceneFacts) -> int:
-        import numpy as np
+        from luxel.viewer.time_export import write_times
 
-        from luxel.scenes import save_time_slices
-
-        start, end = self.times or self._range(scene)
-        written = save_time_slices(self.out, scene, np.linspace(start, end, frames).tolist(), facts)
-        kept = {path.name for path in written}
-        for old in self.out.iterdir():  # of an earlier export with more frames
-            if FRAME.fullmatch(old.name) and old.name not in kept:
-                old.unlink()
-        print(f"{len(written)} times from {start:g} to {end:g}: {self.out}")
+        write_times(self.out, scene, *(self.times or self._range(scene)), frames, facts)
         return 0
 
     def _range(self, scene: Parameters) -> tuple[float, float]:

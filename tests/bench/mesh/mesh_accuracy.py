@@ -9,7 +9,7 @@ What it measures
     Depth "centres" is what the export fuses, of 3D Gaussians that of their centres; "rays" is where rays meet them.
 
 How to run
-    python tests/bench/mesh_accuracy.py [--kind links blocks] [--views 100] [--side 800] [--resolution 512]
+    python tests/bench/mesh/mesh_accuracy.py [--kind links blocks] [--views 100] [--side 800] [--resolution 512]
         [--depth rays centres] [--steps 30000] [--device cuda] [VARIANT ...]
     Variants are those of `luxel bench train`, such as luxel:preset=surface or luxel:primitive=convexes. Without any:
     3D Gaussians, the same with preset surface, and surfels with preset surface.

@@ -1,6 +1,6 @@
 """Time of `luxel export --mesh` by stage: rendering, fusing depth, the finish; of a made-up scene.
 
-``python tests/bench/mesh_fusion.py --views 100 --resolution 512`` from the root of the repository.
+``python tests/bench/mesh/mesh_fusion.py --views 100 --resolution 512`` from the root of the repository.
 """
 
 from __future__ import annotations
