@@ -39,7 +39,8 @@ void walk_tile(const luxel_blend_args& args, const Tile<T>& tile, T* transmittan
     const Reach<Policy, T> reach(splat, tile);
     for (int row = reach.row; row <= reach.last_row; ++row) {
       const T dy = T(tile.y0 + row) + T(0.5) - g.y;
-      for (int column = reach.first[row]; column < reach.end[row]; column += W) {
+      // Whole vectors: visitors keep numbers of each.
+      for (int column = reach.first[row] / W * W; column < reach.end[row]; column += W) {
         const int p = row * kSide + column;
         const auto at = g.at(first_dx + T(column), dy);
         V alpha = g.opacity * at.falloff;
