@@ -93,7 +93,7 @@ def test_config_survives_json(config: TrainConfig) -> None:
 def test_runs_from_before_primitives_had_options_of_their_own_are_read() -> None:
     """Their config.json holds fields of every primitive, and the first name of the adaptive strategy."""
     old = TrainConfig().to_dict()
-    old["loss"] |= {"mask_weight": 5e-4, "entropy_weight": 1e-3, "neighbours": 8}
+    old["loss"] = vars(Loss()) | {"mask_weight": 5e-4, "entropy_weight": 1e-3, "neighbours": 8}
     old["init"] |= {"points_each": 6, "sigma": 9.5e-4, "time_scale": None, "time_margin": 0.0}
     assert TrainConfig.from_run(old, 1.0) == TrainConfig()
     with pytest.raises(LuxelError, match=r"unknown field loss\.mask_weight"):
