@@ -41,3 +41,11 @@ def test_names_of_primitives_are_taken_once() -> None:
     with pytest.raises(ValueError, match=r"spec.name must be new, got gaussians"):
         register(replace(PRIMITIVES["gaussians"], strategies=()))
     assert PRIMITIVES["gaussians"].strategies
+
+
+def test_a_specification_and_its_parameters_have_one_name() -> None:
+    wrong = replace(PRIMITIVES["gaussians"], name="blobs")
+    with pytest.raises(
+        ValueError, match=r"spec.name and spec.noun must be those of the parameters, got blobs"
+    ):
+        _ = wrong.engine
