@@ -88,7 +88,8 @@ class Occupancy(nn.Module):
     def refresh(self, alone: bool = False) -> None:
         """Sets the bits by the densities: above the threshold, or (unless ``alone``) above the mean where that is less.
 
-        The mean is that of the cells that can be occupied.
+        The mean is that of the cells that can be occupied. ``alone``, the threshold halves from grid to grid, as steps
+        are longer farther out.
         """
         g, part = self.resolution, len(self.bits) // self.cascades
         if self.seen is not None:
@@ -97,7 +98,7 @@ class Occupancy(nn.Module):
             mean = (
                 densities.mean() if self.seen is None else densities.sum() / self.seen[k].sum().clamp_min(1)
             )
-            least = THRESHOLD if alone else mean.clamp_max(THRESHOLD)
+            least = THRESHOLD / 2**k if alone else mean.clamp_max(THRESHOLD)
             self.bits[k * part : (k + 1) * part].copy_(pack_cells(densities > least))
 
     def restrict(self, seen: Tensor) -> None:

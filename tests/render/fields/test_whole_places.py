@@ -212,6 +212,8 @@ def test_occupancy_of_cascades():
     thin.densities.view(3, -1)[:, 1::2] = 30.0
     thin.refresh()
     assert [float(grid.float().mean()) for grid in thin.occupied()] == [0.5, 0.5, 0.5]
+    thin.refresh(alone=True)  # thresholds are 5.9, 3.0 and 1.5: steps are longer farther out
+    assert [float(grid.float().mean()) for grid in thin.occupied()] == [0.5, 0.5, 1.0]
 
 
 def test_it_is_kept_in_files(tmp_path: Path, device):
