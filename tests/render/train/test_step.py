@@ -54,8 +54,10 @@ def assert_same_step(fused: Any, plain: Any) -> None:
     for trainer in (fused, plain):
         trainer.step()
         trainer.synchronize()
-    # Conics of surfels that are seen from the side lose digits with the square of their aspect ratio.
-    share = 5e-4 if fused.config.primitive == "surfels" else 1e-4
+    # Conics of surfels that are seen from the side lose digits with the square of their aspect ratio, normals of depth
+    # by the differences that they are made of: 1.4e-4 at most in these captures.
+    loses = fused.config.primitive == "surfels" or fused.config.loss.geometry_at(1.0)
+    share = 5e-4 if loses else 1e-4
     right = plain.optimizer.tensors()
     for name, tensor in fused.optimizer.tensors().items():
         moved = right[name] - before[name]

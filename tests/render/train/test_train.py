@@ -14,7 +14,7 @@ import torch
 
 from luxel.render.camera import Pixels, View
 from luxel.render.errors import LuxelError
-from luxel.render.primitives.training import Loss
+from luxel.render.primitives.gaussians import GaussianLoss
 from luxel.render.rasterize import rasterize
 from luxel.render.train import Trainer
 from luxel.render.train.config import Resolution
@@ -129,7 +129,7 @@ def test_a_cutout_is_clean_outside(toy_cutout: Any, tmp_path: Path, background: 
     far = np.random.default_rng(1).uniform(-2.5, 2.5, (300, 3)).astype(np.float32)
     toy_cutout.points.xyz = np.concatenate([toy_cutout.points.xyz, far])
     toy_cutout.points.rgb = np.concatenate([toy_cutout.points.rgb, np.full((300, 3), 255, np.uint8)])
-    loss = Loss() if background == "white" else Loss(alpha_weight=0.0)
+    loss = GaussianLoss() if background == "white" else GaussianLoss(alpha_weight=0.0)
     trainer = toy_cutout.trainer(
         tmp_path / "run", toy_cutout.config(steps=400, background=background, loss=loss)
     )

@@ -227,7 +227,7 @@ def test_memory_that_runs_out(run: Path, refused: Refused, monkeypatch: pytest.M
     def exhausted(*_: object, **__: object) -> None:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes.")
 
-    monkeypatch.setattr("luxel.viewer.runs.load_drawable", exhausted)
+    monkeypatch.setattr("luxel.viewer.mesh_scene.load_shown", exhausted)
     refused("render", run, names="memory")
 
 

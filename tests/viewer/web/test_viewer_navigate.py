@@ -122,9 +122,8 @@ def test_extent_of_other_primitives() -> None:
 
 
 def test_outputs_are_those_of_the_primitive() -> None:
-    of_gaussians = tuple(
-        output for output in OUTPUTS if output != "shadows"
-    )  # that of distance fields and volumes
+    # Those of distance fields, volumes and meshes are left out.
+    of_gaussians = tuple(output for output in OUTPUTS if output not in ("shadows", "shaded"))
     assert outputs_of(Gaussians) == outputs_of(Gaussians4d) == of_gaussians
     assert set(of_gaussians) - set(outputs_of(Convexes)) == {"normals"}
 

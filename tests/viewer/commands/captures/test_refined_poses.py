@@ -16,9 +16,8 @@ from luxel.render.runs.run_folder import RunFolder
 from luxel.scenes import Capture
 from luxel.scenes.captures.colmap import read_model
 from luxel.scenes.synthetic.film_capture import write_film_capture
-from luxel.viewer import mesh_export
+from luxel.viewer import mesh_export, scoring
 from luxel.viewer.cli import main
-from luxel.viewer.commands import eval as eval_command
 from luxel.viewer.learnt_views import refined_views
 from luxel.viewer.origin import load_origin
 from luxel.viewer.web.opening import open_session
@@ -75,7 +74,7 @@ def test_exported_cameras_are_refined(
         torch.testing.assert_close(written[view.name], view.camera.world_to_cam, atol=1e-5, rtol=0)
 
 
-class Seen(Exception):
+class Reached(Exception):
     """Raised in place of the work itself, once its cameras were looked at."""
 
 
@@ -84,10 +83,10 @@ def test_training_views_are_scored_from_refined_poses(
 ) -> None:
     def look(_scene: Any, views: list[View], *_rest: Any, **_options: Any) -> None:
         assert torch.equal(poses(views), poses(refined_views(run, capture)))
-        raise Seen
+        raise Reached
 
-    monkeypatch.setattr(eval_command, "score", look)
-    with pytest.raises(Seen):
+    monkeypatch.setattr(scoring, "score", look)
+    with pytest.raises(Reached):
         main(["eval", str(run), "--split", "train", "--device", "cpu", "--no-lpips"])
 
 
@@ -97,10 +96,10 @@ def test_meshes_are_fused_from_refined_poses(
     def look(_scene: Any, cameras: list[Camera], *_rest: Any, **_options: Any) -> None:
         expected = poses([*refined_views(run, capture), *capture.test])
         assert torch.equal(torch.stack([camera.world_to_cam for camera in cameras]), expected)
-        raise Seen
+        raise Reached
 
     monkeypatch.setattr(mesh_export, "finished_surface", look)
-    with pytest.raises(Seen):
+    with pytest.raises(Reached):
         main(["export", str(run), "--out", str(tmp_path / "a.ply"), "--mesh", "--device", "cpu"])
 
 
