@@ -168,8 +168,10 @@ def test_a_splat_that_ends_in_the_middle(tmp_path: Path, refused: Refused) -> No
 
 def test_a_scene_of_unknown_kind(tmp_path: Path, refused: Refused) -> None:
     (tmp_path / "scene.obj").write_text("v 0 0 0\n")
+    (tmp_path / "scene.xyz").write_text("0 0 0\n")
     for command in ("view", "render"):
         refused(command, tmp_path / "scene.obj", names="scene.obj")
+        refused(command, tmp_path / "scene.xyz", names="no scene format that luxel reads")
 
 
 def test_a_damaged_camera_path(run: Path, tmp_path: Path, refused: Refused) -> None:
