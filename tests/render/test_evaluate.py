@@ -61,6 +61,25 @@ def test_a_scene_rendered_by_itself_scores_perfectly(
     assert wrong.mean.psnr < 30
 
 
+def test_known_scores_are_taken_and_their_views_only_rendered(
+    scene: Gaussians, toy_camera: Callable[..., Camera]
+) -> None:
+    cameras = [toy_camera(52, 40), toy_camera(37, 33, eye=(3.0, 1.0, 0.5))]
+    views = [view(f"{i}.png", c, rgb=render(scene, c, WHITE)) for i, c in enumerate(cameras)]
+    known = {"1.png": ViewScore("1.png", 12.5, 0.25, 0.5, 37, 33)}
+    images: list[torch.Tensor] = []
+    result = evaluate(
+        scene,
+        views,
+        background=WHITE,
+        lpips=False,
+        known=known,
+        on_view=lambda *given: images.append(given[2]),
+    )
+    assert result.scores[0].psnr > 55 and result.scores[1] is known["1.png"]
+    assert [tuple(image.shape) for image in images] == [(40, 52, 3), (33, 37, 3)]
+
+
 def test_the_photograph_is_composited_by_its_alpha(
     scene: Gaussians, toy_camera: Callable[..., Camera]
 ) -> None:
