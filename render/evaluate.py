@@ -198,34 +198,31 @@ def evaluate(
         truth, weight = _composited(view, pixels, behind)
         compares = view, truth, weight, pixels.alpha is not None
         with torch.no_grad():
-            measured = depth is not None and view.depth is not None
+            score = None if known is None else known.get(view.name)
+            measured = score is None and depth is not None and view.depth is not None
             options: dict[str, Any] = {"depth": True} if measured else {}
             options |= {"time": view.time, "background": behind, "antialiased": antialiased}
             frame = render(scene, view.camera.to(device), **options)
-            off = DepthErrors()
-            if measured:
-                off = depth_errors(frame.depth, frame.alpha, view, weight, fits=depth == "align")
             image = frame.rgb.clamp(0, 1)
-            if known is not None and view.name in known:
-                scores.append(known[view.name])
-                if on_view is not None:
-                    on_view(view, scores[-1], image, truth)
-                continue
-            compared = image if weight is None else torch.where(weight[..., None] > 0, image, truth)
-            distance = math.nan
-            if perceptual is not None and min(truth.shape[:2]) >= LPIPS_MIN_SIDE:
-                distance = float(perceptual(compared, truth))
-            score = ViewScore(
-                view.name,
-                psnr(image, truth, weight),
-                ssim(image, truth, weight),
-                distance,
-                view.camera.width,
-                view.camera.height,
-                psnr(fitted(view, frame, *compares[1:]), truth, weight) if aligned else math.nan,
-                math.nan if refine is None else psnr(refined(*compares), truth, weight),
-                *off,
-            )
+            if score is None:
+                off = DepthErrors()
+                if measured:
+                    off = depth_errors(frame.depth, frame.alpha, view, weight, fits=depth == "align")
+                compared = image if weight is None else torch.where(weight[..., None] > 0, image, truth)
+                distance = math.nan
+                if perceptual is not None and min(truth.shape[:2]) >= LPIPS_MIN_SIDE:
+                    distance = float(perceptual(compared, truth))
+                score = ViewScore(
+                    view.name,
+                    psnr(image, truth, weight),
+                    ssim(image, truth, weight),
+                    distance,
+                    view.camera.width,
+                    view.camera.height,
+                    psnr(fitted(view, frame, *compares[1:]), truth, weight) if aligned else math.nan,
+                    math.nan if refine is None else psnr(refined(*compares), truth, weight),
+                    *off,
+                )
         scores.append(score)
         if on_view is not None:
             on_view(view, score, image, truth)

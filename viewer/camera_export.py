@@ -27,7 +27,7 @@ def write_cameras(run: Path, out: Path) -> str:
         LuxelError: the capture cannot be opened, or a file cannot be written.
     """
     origin = load_origin(run)
-    learns = refines_poses(run)
+    refined = origin.poses == "refine" or refines_poses(run)
     with opening("opening the capture") as on_progress:
         options = ReadOptions(
             masks=origin.masks,
@@ -38,12 +38,11 @@ def write_cameras(run: Path, out: Path) -> str:
         )
         contents = read_contents(Path(origin.path), options)
         points, poses = contents.points, {}
-        if points is None or learns or origin.poses == "refine":
+        if points is None or refined:
             capture = origin.open(on_progress)
             points = capture.points if points is None else points
             views = [*refined_views(run, capture), *capture.test]
             poses = {view.name: view.camera.world_to_cam.double().numpy() for view in views}
-    refined = learns or origin.poses == "refine"
     if refined:
         names = shorten_names(contents.images)
         for image in contents.images:

@@ -22,6 +22,7 @@ from luxel.render.train.views.exposure import Exposure
 from luxel.render.train.views.poses import PoseRefinement
 from luxel.render.train.views.shutters import RollingShutter
 from luxel.scenes import Capture
+from luxel.viewer.runs import is_field_run
 
 
 def cameras_of_run(
@@ -92,9 +93,7 @@ def refined_views(folder: Path, capture: Capture) -> list[View]:
 
 def refines_poses(folder: Path) -> bool:
     """Whether a folder is that of a run with `--refine-poses`."""
-    if not has_config(folder) or "field" in RunFolder.read_body(folder)["config"]:
-        return False
-    return read_config(folder)[0].refine_poses
+    return has_config(folder) and not is_field_run(folder) and read_config(folder)[0].refine_poses
 
 
 def _restored(folder: Path, restore: Callable[[dict[str, Tensor]], None]) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from luxel.render.camera import Points, View
+from luxel.render.fields.occupancy import in_view
 from luxel.render.fields.posed_images import Box, PosedImages, box_of, read_view
 from luxel.render.fields.radiance_config import RadianceConfig
 from luxel.render.ops.field.march_rays import Region
@@ -109,13 +110,8 @@ def nearest(views: Sequence[View], points: Points | None, side: float) -> float:
     depths: list[torch.Tensor] = []
     for view in views:
         camera = view.camera
-        x, y, z = (xyz @ camera.world_to_cam[:3, :3].float().T + camera.world_to_cam[:3, 3].float()).unbind(
-            -1
-        )
-        fx, fy, cx, cy = camera.intrinsics.tolist()
-        across = (fx * x + (cx - camera.width / 2) * z).abs() < camera.width / 2 * z
-        along = (fy * y + (cy - camera.height / 2) * z).abs() < camera.height / 2 * z
-        depths.append(z[across & along])
+        pose = camera.world_to_cam.to(xyz)
+        depths.append((xyz @ pose[2, :3] + pose[2, 3])[in_view(xyz, 0.0, camera, 0.0)])
     known = torch.cat(depths)
     return float(np.percentile(known.numpy(), 1)) / 3 if len(known) else NEAR * side
 

@@ -163,7 +163,7 @@ def seen_cells(region: Region, cameras: Sequence[Camera], fewest: int, device: t
         radius = 2.0**k / along * float(sides.norm()) / 2
         count = torch.zeros(len(points), dtype=torch.int32, device=device)
         for camera in cameras:
-            count += _in_view(points, radius, camera, region.near)
+            count += in_view(points, radius, camera, region.near)
         blocks = (count >= fewest).view(along, along, along)
         for axis in range(3):
             blocks = blocks.repeat_interleave(BLOCK, axis)
@@ -171,8 +171,15 @@ def seen_cells(region: Region, cameras: Sequence[Camera], fewest: int, device: t
     return torch.stack(seen)
 
 
-def _in_view(points: Tensor, radius: float, camera: Camera, near: float) -> Tensor:
-    """Whether spheres reach into the pyramid of a camera's view, [N]."""
+def in_view(points: Tensor, radius: float, camera: Camera, near: float) -> Tensor:
+    """Whether spheres reach into the pyramid of a camera's view, [N].
+
+    Args:
+        points: their centres, [N, 3].
+        radius: of all, 0 for points.
+        camera: a pinhole.
+        near: depth at which the pyramid begins.
+    """
     pose = camera.world_to_cam.to(points)
     local = points @ pose[:3, :3].T + pose[:3, 3]
     x, y, z = local.unbind(-1)

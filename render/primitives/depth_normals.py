@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from luxel.render.primitives.planes import local_rays
 from luxel.render.primitives.spec import GeometryImages
 
 COVERED = 0.5  # alpha from which on a pixel has a surface
@@ -18,11 +19,8 @@ def depth_normals(z: Tensor, world_to_cam: Tensor, intrinsics: Tensor) -> Tensor
     Args:
         z: depths, [B, H, W]. world_to_cam: [B, 4, 4]. intrinsics: [B, 4] of pinholes.
     """
-    fx, fy, cx, cy = (one[:, None, None] for one in intrinsics[:, :4].unbind(-1))
     _, height, width = z.shape
-    x = torch.arange(width, device=z.device, dtype=z.dtype) + 0.5
-    y = torch.arange(height, device=z.device, dtype=z.dtype) + 0.5
-    points = torch.stack([(x - cx) / fx * z, (y[:, None] - cy) / fy * z, z], -1)
+    points = local_rays(intrinsics, width, height) * z[..., None]
     along_x = points[:, 1:-1, 2:] - points[:, 1:-1, :-2]
     along_y = points[:, 2:, 1:-1] - points[:, :-2, 1:-1]
     normal = torch.linalg.cross(along_y, along_x)  # towards the camera

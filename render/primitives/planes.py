@@ -61,6 +61,20 @@ def _appended(projected: Projected, centres: Tensor, world_to_cam: Tensor) -> Te
     return torch.cat([projected.values, distance], -1)
 
 
+def local_rays(intrinsics: Tensor, width: int, height: int) -> Tensor:
+    """Rays through the centres of pixels in the axes of their cameras, of length 1 along z, [C, H, W, 3].
+
+    Args:
+        intrinsics: [C, 4] of pinholes.
+        width, height: of the images.
+    """
+    fx, fy, cx, cy = (one[:, None, None] for one in intrinsics[:, :4].unbind(-1))
+    x = torch.arange(width, device=intrinsics.device, dtype=intrinsics.dtype) + 0.5
+    y = torch.arange(height, device=intrinsics.device, dtype=intrinsics.dtype) + 0.5
+    right, down = (x - cx) / fx, (y[:, None] - cy) / fy
+    return torch.stack(torch.broadcast_tensors(right, down, torch.ones_like(right)), -1)
+
+
 def pixel_rays(world_to_cam: Tensor, intrinsics: Tensor, width: int, height: int) -> Tensor:
     """World-space rays through the centres of pixels, of length 1 along z, [C, H, W, 3].
 
@@ -68,11 +82,7 @@ def pixel_rays(world_to_cam: Tensor, intrinsics: Tensor, width: int, height: int
         world_to_cam: [C, 4, 4]. intrinsics: [C, 4] of pinholes.
         width, height: of the images.
     """
-    fx, fy, cx, cy = (one[:, None, None] for one in intrinsics[:, :4].unbind(-1))
-    x = torch.arange(width, device=intrinsics.device, dtype=intrinsics.dtype) + 0.5
-    y = torch.arange(height, device=intrinsics.device, dtype=intrinsics.dtype) + 0.5
-    right, down = (x - cx) / fx, (y[:, None] - cy) / fy
-    rays = torch.stack(torch.broadcast_tensors(right, down, torch.ones_like(right)), -1)
+    rays = local_rays(intrinsics, width, height)
     rotation = world_to_cam[:, None, None, :3, :3]
     return (rays[..., None] * rotation).sum(-2)  # R^T r
 

@@ -178,7 +178,7 @@ def no_geometry(images: GeometryImages, loss: Any, names: tuple[str, ...]) -> li
     return []
 
 
-def no_shapes(scene: Any, visible: Tensor, inverse_count: Tensor, loss: Any) -> list[Term]:
+def no_shapes(scene: Any, inverse_count: Tensor, loss: Any) -> list[Term]:
     """No terms."""
     return []
 
@@ -207,7 +207,7 @@ class PrimitiveEngine:
             options of the loss. The primitive has `Parameters.depth_moments` or is `Parameters.planar`. Must not wait
             for the device.
         shapes: as ``regularise``, of terms that no kernel adds, so that it is called beside ``penalties`` too; with
-            the options of the loss instead of the context.
+            the options of the loss instead of the context, and without what a view sees.
         auxiliary: makes the state of a run, from the options of the loss; None where there is none.
         penalties: weights of terms that the backward of the projection adds to the loss itself, instead of
             ``regularise`` and the strategy's penalties, by the names of
@@ -223,7 +223,7 @@ class PrimitiveEngine:
     projection: Projection | None = None
     regularise: Callable[[Any, Tensor, Tensor, LossContext], list[Term]] = no_terms
     geometry: Callable[[GeometryImages, Any, tuple[str, ...]], list[Term]] = no_geometry
-    shapes: Callable[[Any, Tensor, Tensor, Any], list[Term]] = no_shapes
+    shapes: Callable[[Any, Tensor, Any], list[Term]] = no_shapes
     auxiliary: Callable[[Any], AuxiliaryState | None] = no_state
     penalties: Callable[[LossContext], dict[str, float]] | None = None
     on_resolution_change: Callable[[Any, float], None] | None = None

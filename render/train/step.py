@@ -309,14 +309,14 @@ def regularisers(context: StepContext, scene: Any, visible: Tensor, schedule: Sc
     weights = loss_context(config, schedule.counts, context.extent, context.coverage)
     terms = PRIMITIVES[config.primitive].engine.regularise(scene, visible, inverse_count, weights)
     of_strategy = penalties(scene, weights.penalties, inverse_count)
-    terms = [*terms, *shape_terms(context, scene, visible)]
+    terms = [*terms, *shape_terms(context, scene)]
     return [*terms, (1.0, of_strategy)] if isinstance(of_strategy, Tensor) else terms
 
 
-def shape_terms(context: StepContext, scene: Any, visible: Tensor) -> list[Term]:
+def shape_terms(context: StepContext, scene: Any) -> list[Term]:
     """Terms of the loss from the shapes of the primitives, see `PrimitiveEngine.shapes`."""
     spec = PRIMITIVES[context.config.primitive]
-    return spec.engine.shapes(scene, visible, context.optimizer.inverse_count, context.config.loss)
+    return spec.engine.shapes(scene, context.optimizer.inverse_count, context.config.loss)
 
 
 def renew(context: StepContext, scene: Any) -> None:
@@ -342,12 +342,17 @@ def extra_gradients(
     spec = PRIMITIVES[context.config.primitive]
     with torch.enable_grad():
         scene = context.optimizer.primitives(params).map(lambda t: t.detach().requires_grad_())
-        visible = tile_counts.any(0)
-        if spec.engine.penalties is None:
-            terms = regularisers(context, scene, visible, schedule)
+        if spec.engine.penalties is not None and context.auxiliary is None:
+            terms = shape_terms(context, scene)
         else:
-            terms = shape_terms(context, scene, visible)
-        terms += auxiliary_terms(context, scene, visible)
+            visible = tile_counts.any(0)  # not in every step: a pass over all counts
+            by_autograd = spec.engine.penalties is None
+            terms = (
+                regularisers(context, scene, visible, schedule)
+                if by_autograd
+                else shape_terms(context, scene)
+            )
+            terms += auxiliary_terms(context, scene, visible)
         values, seeds = [value for _, value in terms], [context.scalars[weight] for weight, _ in terms]
         if planes is not None:
             values.append(scene.centres)

@@ -70,7 +70,7 @@ def _images(file: Path) -> dict[str, str | None]:
     data = read_bytes(file)
     if len(data) > LARGEST:
         raise CaptureError(
-            f"{file}: a file of materials of {len(data)} bytes is none.", "Export the mesh again."
+            f"{file}: {len(data)} bytes are too many for a file of materials.", "Export the mesh again."
         )
     images: dict[str, str | None] = {}
     name = None

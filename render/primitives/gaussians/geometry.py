@@ -27,7 +27,7 @@ def geometry_terms(images: GeometryImages, loss: Any, names: tuple[str, ...]) ->
     return [(loss.normal_weight, normal_difference(images, z, emphasis))]
 
 
-def shape_terms(scene: Any, visible: Tensor, inverse_count: Tensor, loss: Any) -> list[Term]:
+def shape_terms(scene: Any, inverse_count: Tensor, loss: Any) -> list[Term]:
     """The thickness, if it has a weight; see `PrimitiveEngine.shapes`."""
     return [(loss.flatness_weight, thickness(scene, inverse_count))] if loss.flatness_weight > 0 else []
 

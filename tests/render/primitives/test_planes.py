@@ -317,9 +317,8 @@ def test_thickness_is_a_share_and_spare_rows_do_not_count() -> None:
     expected = torch.zeros(5, 3, dtype=D)
     expected[:4, 1] = 0.5 / 4  # the others are constants
     torch.testing.assert_close(g, expected, rtol=1e-6, atol=1e-9)
-    visible = torch.ones(5, dtype=torch.bool)
-    assert shape_terms(scene, visible, inverse, GaussianLoss()) == []
-    assert shape_terms(scene, visible, inverse, GaussianLoss(flatness_weight=2.0))[0][0] == 2.0
+    assert shape_terms(scene, inverse, GaussianLoss()) == []
+    assert shape_terms(scene, inverse, GaussianLoss(flatness_weight=2.0))[0][0] == 2.0
 
 
 def test_planes_are_refused_where_there_are_none() -> None:

@@ -95,6 +95,33 @@ def assert_replayed_alike(capture: Moving, config: TrainConfig, folder: Path, de
         assert torch.equal(tensor, single.optimizer.tensors()[key]), key
 
 
+def assert_resumed_alike(
+    capture: Moving, config: TrainConfig, folder: Path, *, every: int, stop: int
+) -> Trainer:
+    """A run that is cut off and resumed from its newest checkpoint ends with the bits of one that is not.
+
+    Args:
+        every: steps between checkpoints.
+        stop: number of steps after which it is cut off.
+
+    Returns:
+        The run that was not cut off.
+    """
+    whole = capture.trainer(folder / "whole", config)
+    whole.run(progress=False)
+    config = replace(config, checkpoints=Checkpoints(every=every, minutes=0))
+    broken = capture.trainer(folder / "broken", config)
+    while broken.steps_done < stop:
+        broken.step()
+        broken.loop._save_when_due(broken)
+    again = Trainer.resume(folder / "broken", capture.train, capture.test, say=lambda _: None)
+    assert again.steps_done == stop // every * every
+    again.run(progress=False)
+    for key, tensor in whole.optimizer.tensors().items():
+        assert torch.equal(tensor, again.optimizer.tensors()[key]), key
+    return whole
+
+
 def assert_waits_for_nothing(trainer: Trainer) -> None:
     """A hundred further steps wait for nothing and capture nothing."""
     captured = trainer.queue.captures

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from moving import Moving, assert_replayed_alike, assert_waits_for_nothing
+from moving import Moving, assert_replayed_alike, assert_resumed_alike, assert_waits_for_nothing
 from test_step import STRATEGIES, assert_same_step, general, in_the_middle
 
 from luxel.render.errors import LuxelError
@@ -146,18 +146,7 @@ def test_presets_and_resuming_with_the_losses(tmp_path: Path, name: str) -> None
     assert chosen.normal_weight > 0 and getattr(chosen, FIRST[name]) > 0
     capture = Moving(0.0)
     config = geometry(capture.config(name, steps=40))
-    config.checkpoints.every = 15
-    whole = capture.trainer(tmp_path / "whole", config)
-    whole.run(progress=False)
-    broken = capture.trainer(tmp_path / "broken", config)
-    while broken.steps_done < 17:
-        broken.step()
-        broken.loop._save_when_due(broken)
-    again = Trainer.resume(tmp_path / "broken", capture.train, capture.test, say=lambda _: None)
-    assert again.steps_done == 15
-    again.run(progress=False)
-    for key, tensor in whole.optimizer.tensors().items():
-        assert torch.equal(tensor, again.optimizer.tensors()[key]), key
+    assert_resumed_alike(capture, config, tmp_path, every=15, stop=17)
 
 
 def test_what_the_losses_do_not_support_is_refused(tmp_path: Path) -> None:

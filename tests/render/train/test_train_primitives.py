@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from moving import Moving, assert_waits_for_nothing, brisk
+from moving import Moving, assert_resumed_alike, assert_waits_for_nothing, brisk
 
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import PRIMITIVES
@@ -50,21 +50,8 @@ def test_it_learns(still: Moving, tmp_path: Path, device: torch.device, name: st
 
 @pytest.mark.parametrize("name", NAMES)
 def test_it_grows_and_goes_on_as_if_it_had_not_stopped(moving: Moving, tmp_path: Path, name: str) -> None:
-    config = brisk(moving.config(name))
-    whole = moving.trainer(tmp_path / "whole", config)
-    whole.run(progress=False)
+    whole = assert_resumed_alike(moving, brisk(moving.config(name)), tmp_path, every=25, stop=37)
     assert whole.optimizer.count != 300, "density control did nothing"
-    config = brisk(moving.config(name))
-    config.checkpoints = Checkpoints(every=25, minutes=0)
-    broken = moving.trainer(tmp_path / "broken", config)
-    while broken.steps_done < 37:
-        broken.step()
-        broken.loop._save_when_due(broken)
-    again = Trainer.resume(tmp_path / "broken", moving.train, moving.test, say=lambda _: None)
-    assert again.steps_done == 25
-    again.run(progress=False)
-    for key, tensor in whole.optimizer.tensors().items():
-        assert torch.equal(tensor, again.optimizer.tensors()[key]), key
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,13 @@
 #include "abi/train.h"
 #include "math/ssim.h"
 #include "kernels/error.h"
+#include "kernels/train/losses/differing.h"
 
 #include <cstring>
-#include <vector>
 
 namespace luxel {
 namespace {
 
-constexpr int kHalo = 3 * kSsimRadius;  // floats of interleaved RGB that a window reaches to each side
 constexpr int kBlock = 480;             // floats of a row handled at once: the buffers stay in the L1 cache
 constexpr int kSums = 4;                // per row: w |x - y|, v SSIM, w, v; v is w less what `valid` leaves out
 
@@ -34,9 +33,6 @@ template <typename T> LUXEL_HD T window(const T* buffer, int j) {
   return sum;
 }
 
-struct Span {
-  int first, last;  // floats [first, last) of a row
-};
 // What of a row of `floats` a buffer for floats [begin, begin + count) and its halos can be filled from.
 inline Span reached(int begin, int count, int floats) { return {larger(begin - kHalo, 0), smaller(begin + count + kHalo, floats)}; }
 
@@ -44,46 +40,6 @@ template <typename T> void blank_outside(T* buffer, int begin, const Span& span)
   for (int j = 0; j < span.first - begin + kHalo; ++j) buffer[j] = T(0);
   for (int j = span.last - begin + kHalo; j < kBlock + 2 * kHalo; ++j) buffer[j] = T(0);
 }
-
-// Where x and y differ, as a range of floats [first, last) of each row. Where they are equal in a whole window, the SSIM is 1 and
-// its gradients cancel: behind an object cut out of its photographs, that is most of the background.
-class Differing {
- public:
-  template <typename T> Differing(const T* x, const T* y, int64_t rows, int height, int floats) : height_(height), floats_(floats), ranges_(rows) {
-#pragma omp parallel for schedule(static)
-    for (int64_t r = 0; r < rows; ++r) ranges_[r] = range_of(x + r * floats, y + r * floats, floats);
-  }
-
-  // The floats of row r within `times` windows of a difference.
-  Span within(int64_t r, int times) const {
-    const int64_t first_row = r / height_ * height_;
-    const int64_t from = larger(r - times * kSsimRadius, first_row), to = smaller(r + times * kSsimRadius, first_row + height_ - 1);
-    Span span = {floats_, 0};
-    for (int64_t i = from; i <= to; ++i) span = {smaller(span.first, ranges_[i].first), larger(span.last, ranges_[i].last)};
-    if (span.first >= span.last) return {0, 0};
-    return {larger(span.first - times * kHalo, 0), smaller(span.last + times * kHalo, floats_)};
-  }
-
- private:
-  // In whole pixels.
-  template <typename T> static Span range_of(const T* x, const T* y, int floats) {
-    constexpr int kStep = 48;
-    int first = 0, last = floats;
-    while (first + kStep <= last && same<kStep>(x + first, y + first)) first += kStep;
-    while (last - kStep >= first && same<kStep>(x + last - kStep, y + last - kStep)) last -= kStep;
-    return {first, last};
-  }
-  // False for NaN.
-  template <int N, typename T> static bool same(const T* x, const T* y) {
-    int equal = 0;
-#pragma omp simd reduction(+ : equal)
-    for (int j = 0; j < N; ++j) equal += x[j] == y[j];
-    return equal == N;
-  }
-
-  int height_, floats_;
-  std::vector<Span> ranges_;
-};
 
 template <typename T> struct Forward {
   const T *x, *y, *weight;  // x with the ignored pixels replaced by y's; weight may be null
