@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -16,12 +16,13 @@ from luxel.render.fields.posed_images import Box, PosedImages, box_of, read_view
 from luxel.render.fields.radiance_config import RadianceConfig
 from luxel.render.ops.field.march_rays import Region
 
-FINEST = 2048  # points along the sides of a box that one object fills (Müller et al. 2022, table 1), or of an inner box
+FINEST = 2048  # points along the sides of a box that one object fills (Müller et al. 2022, table 1)
 CLEAR = 1.1  # half of a contracted inner box, as a multiple of the reach of the cameras
 NEAR = 0.05  # without points, where training rays begin, in sides of the inner box
 MOST_POINTS = 10_000  # that depths are taken of
 GROWTH = 1 / 256  # of steps with the distance in a whole place (Müller et al. 2022, appendix E.1)
-DISTORTION = 1e-3
+DISTORTION = 3e-3
+LEAST_FINEST, MOST_FINEST = 256, 1 << 17  # points along a whole place
 CASCADES = 5  # where nothing says how far a place reaches
 MOST_BY_CAPTURE = 9
 # Up to 2^a pixels, tables of 2^b entries. Tables that exceed a GPU's caches cost several times as much a step.
@@ -50,10 +51,11 @@ def adapted_to(config: RadianceConfig, data: PosedImages | Sequence[View]) -> Ra
             config, cascades=cascades_of(views, given.points, config.extent == "contracted")
         )
     pixels = sum(view.camera.width * view.camera.height for view in views)
+    if config.finest is None:
+        config = dataclasses.replace(config, finest=finest_of(config, views, given.points))
     entries = next(entries for most, entries in ENTRIES if pixels <= 2**most)
     return dataclasses.replace(
         config,
-        finest=_finest_of(config) if config.finest is None else config.finest,
         growth=GROWTH if config.growth is None else config.growth,
         distortion=DISTORTION if config.distortion is None else config.distortion,
         sky=not transparent if config.sky is None else config.sky,
@@ -61,9 +63,26 @@ def adapted_to(config: RadianceConfig, data: PosedImages | Sequence[View]) -> Ra
     )
 
 
-def _finest_of(config: RadianceConfig) -> int:
-    """As many points along what a capture is about as an object has along its box."""
-    return FINEST * (4 if config.extent == "contracted" else 2 ** (cascades_in(config) - 1))
+def finest_of(config: RadianceConfig, views: Sequence[View], points: Points | None = None) -> int:
+    """Points along a whole place: cells of its finest level are as large as a pixel at the median depth of the points.
+
+    Without points the depth is the distance of the cameras from the middle. Finer cells learn the noise of single
+    photographs, coarser ones lose detail.
+    """
+    contracted = config.extent == "contracted"
+    box = np.asarray(inner_box(views, points, contracted)).reshape(2, 3)
+    sides = 2 if contracted else 2 ** (cascades_in(config) - 1)  # of the inner box, along the whole place
+    sizes = np.concatenate([np.zeros(0), *(depths / _focal(view) for view, depths in _depths(views, points))])
+    if not len(sizes):
+        away = [view.camera.position.double().numpy() - box.mean(0) for view in views]
+        sizes = np.array([np.linalg.norm(way) / _focal(view) for way, view in zip(away, views, strict=True)])
+    pixel = float(np.median(sizes))
+    along = sides * float((box[1] - box[0]).max()) / pixel if pixel > 0 else MOST_FINEST
+    return round(min(max(along, LEAST_FINEST), MOST_FINEST))
+
+
+def _focal(view: View) -> float:
+    return float(view.camera.intrinsics[:2].max())
 
 
 def inner_box(views: Sequence[View], points: Points | None = None, contracted: bool = False) -> Box:
@@ -104,16 +123,18 @@ def nearest(views: Sequence[View], points: Points | None, side: float) -> float:
     A third of the depth that 1 % of the points in the views are nearer than; without points a small part of the inner
     box, whose side is given.
     """
+    known = [depths for _, depths in _depths(views, points)]
+    return float(np.percentile(np.concatenate(known), 1)) / 3 if any(map(len, known)) else NEAR * side
+
+
+def _depths(views: Sequence[View], points: Points | None) -> Iterator[tuple[View, np.ndarray]]:
+    """Each view with the depths of the points that it sees, of some of all."""
     if points is None or not len(points.xyz):
-        return NEAR * side
+        return
     xyz = torch.from_numpy(points.xyz[:: 1 + len(points.xyz) // MOST_POINTS]).float()
-    depths: list[torch.Tensor] = []
     for view in views:
-        camera = view.camera
-        pose = camera.world_to_cam.to(xyz)
-        depths.append((xyz @ pose[2, :3] + pose[2, 3])[in_view(xyz, 0.0, camera, 0.0)])
-    known = torch.cat(depths)
-    return float(np.percentile(known.numpy(), 1)) / 3 if len(known) else NEAR * side
+        pose = view.camera.world_to_cam.to(xyz)
+        yield view, (xyz @ pose[2, :3] + pose[2, 3])[in_view(xyz, 0.0, view.camera, 0.0)].numpy()
 
 
 def region_of(config: RadianceConfig, box: Sequence[float], places: int, cells: int) -> Region:

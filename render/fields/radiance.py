@@ -100,7 +100,8 @@ class RadianceField(Application):
         self.colour = mlp_of(config, FEATURES + HARMONICS, 3)
         self.occupancy = Occupancy(self.cells, cascades_in(config))
         self.sky = Sky(config.precise, config.seed + 3) if config.whole and config.sky else None
-        self.rays = max(1, config.batch // 2)  # of a step at most
+        # Of a step at most. Those of a whole place have many samples each, and the colour behind each is evaluated.
+        self.rays = max(1, config.batch // (16 if self.sky is not None else 2))
         self.register_buffer("box", torch.tensor(BLENDER_BOX, dtype=torch.float64))
         self.register_buffer("live", torch.tensor([max(1, config.batch // 1024)], dtype=torch.int32))
         self._region: tuple[Any, Region] | None = None

@@ -190,6 +190,9 @@ def undistort_points(lens: Lens, pixels: np.ndarray) -> np.ndarray:
     criteria = (cv2.TERM_CRITERIA_COUNT | cv2.TERM_CRITERIA_EPS, 100, 1e-10)
     padded = np.zeros(4 if len(coefficients) <= 4 else 5 if len(coefficients) == 5 else 8)
     padded[: len(coefficients)] = coefficients
+    iterated = getattr(cv2, "undistortPointsIter", None)  # of OpenCV 4; 5 has made it one function again
+    if iterated is not None:
+        return iterated(source, lens.matrix(), padded, None, None, criteria).reshape(-1, 2)
     return cv2.undistortPoints(source, lens.matrix(), padded, criteria=criteria).reshape(-1, 2)
 
 

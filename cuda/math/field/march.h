@@ -125,30 +125,42 @@ template <typename T> LUXEL_HD int cascade_of(Vec3<T> p, int cascades) {
 // A coordinate relative to the innermost box, relative to a cascade's.
 template <typename T> LUXEL_HD T in_cascade(T p, T inverse_side) { return fused(p - T(0.5), inverse_side, T(0.5)); }
 
+// A step of a ray: whether it lies in an occupied cell, and the next one that may.
+struct Place {
+  bool occupied;
+  int next;  // `most` where the ray has left the box
+};
+
+template <typename T> LUXEL_HD Place look_at(const MarchRay<T>& march, const Cells& cells, int place, int most) {
+  const T t = march.at(place);
+  if (!(t < march.end)) return {false, most};
+  if (!cells.blocks) return {true, place + 1};
+  Vec3<T> p = march.point(t), origin = march.origin, inverse = march.inverse;
+  const int cascade = cells.cascades > 1 ? cascade_of(p, cells.cascades) : 0;
+  if (cascade > 0) {
+    const T side = static_cast<T>(1 << cascade), shrink = T(1) / side;
+    p = {in_cascade(p.x, shrink), in_cascade(p.y, shrink), in_cascade(p.z, shrink)};
+    origin = {in_cascade(origin.x, shrink), in_cascade(origin.y, shrink), in_cascade(origin.z, shrink)};
+    inverse = side * inverse;
+  }
+  const int x = cell_along(p.x, cells.resolution), y = cell_along(p.y, cells.resolution), z = cell_along(p.z, cells.resolution);
+  const uint64_t block = block_of(cells, cascade, x, y, z);
+  if (occupied(block, x, y, z)) return {true, place + 1};
+  const T size = T(1) / static_cast<T>(cells.resolution);  // of a cell
+  const int coarse = block == 0 ? 2 : 0;
+  const T leaves = smaller(leaves_at(x, coarse, size, origin.x, inverse.x),
+                           smaller(leaves_at(y, coarse, size, origin.y, inverse.y), leaves_at(z, coarse, size, origin.z, inverse.z)));
+  const T beyond = march.place_at(leaves);
+  const int next = beyond < static_cast<T>(most) ? static_cast<int>(beyond) : most;
+  return {false, next > place ? next : place + 1};
+}
+
 // The index of the first step >= `place` and < `most` that lies in an occupied cell; -1 if there is none.
 template <typename T> LUXEL_HD int occupied_place(const MarchRay<T>& march, const Cells& cells, int place, int most) {
-  const T size = T(1) / static_cast<T>(cells.resolution);  // of a cell
   while (place < most) {
-    const T t = march.at(place);
-    if (!(t < march.end)) return -1;
-    if (!cells.blocks) return place;
-    Vec3<T> p = march.point(t), origin = march.origin, inverse = march.inverse;
-    const int cascade = cells.cascades > 1 ? cascade_of(p, cells.cascades) : 0;
-    if (cascade > 0) {
-      const T side = static_cast<T>(1 << cascade), shrink = T(1) / side;
-      p = {in_cascade(p.x, shrink), in_cascade(p.y, shrink), in_cascade(p.z, shrink)};
-      origin = {in_cascade(origin.x, shrink), in_cascade(origin.y, shrink), in_cascade(origin.z, shrink)};
-      inverse = side * inverse;
-    }
-    const int x = cell_along(p.x, cells.resolution), y = cell_along(p.y, cells.resolution), z = cell_along(p.z, cells.resolution);
-    const uint64_t block = block_of(cells, cascade, x, y, z);
-    if (occupied(block, x, y, z)) return place;
-    const int coarse = block == 0 ? 2 : 0;
-    const T leaves = smaller(leaves_at(x, coarse, size, origin.x, inverse.x),
-                             smaller(leaves_at(y, coarse, size, origin.y, inverse.y), leaves_at(z, coarse, size, origin.z, inverse.z)));
-    const T beyond = march.place_at(leaves);
-    const int next = beyond < static_cast<T>(most) ? static_cast<int>(beyond) : most;
-    place = next > place ? next : place + 1;
+    const Place here = look_at(march, cells, place, most);
+    if (here.occupied) return place;
+    place = here.next;
   }
   return -1;
 }

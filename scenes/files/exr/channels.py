@@ -30,6 +30,8 @@ LIBRARY = "OpenEXR"
 RATIOS = {"NO": 1, "RLE": 64, "ZIPS": 1032, "ZIP": 1032, "PXR24": 1376}
 SLACK = 1 << 12  # bytes that any file may stand for
 MOST_CHANNELS = 1024
+MOST_EMPTY = 1 << 23  # pixels of a display window of which the data cover less than a sixteenth
+MOST_TILE = 1 << 22  # pixels of a tile larger than its image, of which the library allocates whole tiles
 LISTED = 24  # names of channels in a message
 MEMORY_SHARE = 0.5  # of the free memory that the pixels of a file may fill: they are copied once
 NOISE = ("EXR_ERR_", "Warning: Exception raised reading pixel data")  # what the library prints
@@ -91,7 +93,9 @@ class ExrFile:
         for number, header in enumerate(headers):
             width, height = _size(header["dataWindow"])
             sizes.append((width, height))
-            channels = header["channels"]
+            channels, tiles = header["channels"], header.get("tiles")
+            if tiles is not None and tiles.xSize * tiles.ySize > max(MOST_TILE, width * height):
+                raise ValueError(f"its tiles have {tiles.xSize}x{tiles.ySize} pixels")
             values += width * height * len(channels)
             ratio = RATIOS.get(header["compression"].name.removesuffix("_COMPRESSION"), np.inf)
             possible = max(possible, ratio * size + SLACK)
@@ -110,6 +114,9 @@ class ExrFile:
             )
         if 2 * values > possible:  # half floats at least: the library does not say which
             raise ValueError(f"{values} values are announced, and {size} bytes cannot hold so many")
+        shown, covered = self.width * self.height, max((w * h for w, h in sizes[1:]), default=0)
+        if shown > max(MOST_EMPTY, 16 * covered):
+            raise ValueError(f"it shows {self.width}x{self.height} pixels and has data for {covered}")
         self._decoded = 4 * values  # bytes at most
         stated = headers[0].get("chromaticities")
         self.chromaticities = np.reshape(SRGB if stated is None else stated, (4, 2)).astype(np.float64)

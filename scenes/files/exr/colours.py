@@ -12,6 +12,7 @@ from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.exr.channels import SRGB, ExrFile, is_exr, library, listed
 
 FORMAT = "EXR"  # its name in Pillow
+PIXELS_AT_ONCE = 1 << 20  # whose colours are converted together
 BRADFORD = np.array([[0.8951, 0.2664, -0.1614], [-0.7502, 1.7135, 0.0367], [0.0389, -0.0685, 1.0296]])
 FIRST_LAYERS = ("", "Composite.Combined")  # that are taken before others; the second is Blender's
 
@@ -36,7 +37,7 @@ def linear_colours(file: ExrFile) -> tuple[np.ndarray, np.ndarray | None]:
         rgb[..., channel] = values[channel if len(colours) == 3 else 0]
     if np.abs(file.chromaticities - SRGB).max() > 1e-3:
         with np.errstate(invalid="ignore", over="ignore"):
-            rgb = (rgb @ to_srgb(file.chromaticities).T).astype(np.float32)
+            rgb = rgb @ to_srgb(file.chromaticities).T.astype(np.float32)
     return rgb, values[-1].astype(np.float32) if alpha else None
 
 
@@ -107,6 +108,16 @@ def srgb_bytes(linear: np.ndarray, alpha: np.ndarray | None) -> np.ndarray:
     Returns:
         uint8 [H, W, 3], or with straight alpha [H, W, 4].
     """
+    height, width = linear.shape[:2]
+    out = np.empty((height, width, 3 if alpha is None else 4), np.uint8)
+    rows = max(1, PIXELS_AT_ONCE // max(width, 1))
+    for top in range(0, height, rows):
+        part = slice(top, top + rows)
+        out[part] = _srgb_bytes(linear[part], None if alpha is None else alpha[part])
+    return out
+
+
+def _srgb_bytes(linear: np.ndarray, alpha: np.ndarray | None) -> np.ndarray:
     if alpha is not None:
         alpha = np.nan_to_num(alpha, nan=0.0).clip(0, 1)
         with np.errstate(invalid="ignore", over="ignore"):

@@ -1,12 +1,13 @@
 """Trains radiance fields of captures for a minute each, and prints how good they are and what their steps are made of.
 
-    python tests/bench/fields/whole_places.py CAPTURE... [--seconds 60] [--set NAME=VALUE ...]
+    python tests/bench/fields/whole_places.py CAPTURE... [--seconds 60] [--set NAME=VALUE ...] [--kernels]
     python tests/bench/fields/whole_places.py CAPTURE... --steps 1000 --max-size 120 --miniature 8   (on a CPU)
 
-For each capture: held-out PSNR and SSIM, steps, ms a step, and while it trains rays a step, samples per ray that are
-marched and that are visible, the share of these that carry weight, and occupied cells of each cascade. After it: the
-ten kernels (on a CPU, operations) that a step spends most time in. --set changes the configuration; several values
-with commas between them are compared one after another: --set extent=box,cascades,contracted.
+For each capture: held-out PSNR and SSIM, steps, ms a step, frames of 1280x720 a second, and while it trains rays a
+step, samples per ray that are marched and that are visible, the share of these that carry weight, and occupied cells of
+each cascade. With --kernels, after it the twelve kernels (on a CPU, operations) that a step spends most time in. --set
+changes the configuration; several values with commas between them are compared one after another:
+--set extent=box,cascades,contracted.
 
 With --steps the run ends by steps. --miniature N divides cells, places along a ray and points of the finest level by
 N, for images whose sides are N times smaller: what small images show on a CPU then follows from as many samples a
@@ -18,6 +19,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import statistics
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -25,6 +27,7 @@ from typing import Any
 
 import torch
 
+from luxel.render.camera import Camera
 from luxel.render.fields.config import FieldConfig, defaults
 from luxel.render.fields.posed_images import PosedImages
 from luxel.render.fields.radiance import MOST_DENSITY, RadianceConfig, RadianceField
@@ -32,7 +35,7 @@ from luxel.render.fields.training import FieldTrainer, in_words
 from luxel.render.native import best_device
 from luxel.render.ops.field.march_rays import LEFT_OUT, RAYS, SAMPLES
 from luxel.viewer.bench.machine import machine_facts
-from luxel.viewer.bench.timing import many_kernel_times, stage_times
+from luxel.viewer.bench.timing import many_kernel_times, stage_times, times_ms
 from luxel.viewer.commands.train_field import BATCH_ON_CPU
 from luxel.viewer.field_data import FieldOrigin
 from luxel.viewer.origin import Origin
@@ -89,7 +92,9 @@ def _share(which: torch.Tensor) -> float:
     return 100 * float(which.float().mean()) if len(which) else 0.0
 
 
-def train(config: FieldConfig, data: PosedImages, make: type[RadianceField], device: torch.device) -> None:
+def train(
+    config: FieldConfig, data: PosedImages, make: type[RadianceField], device: torch.device, kernels: bool
+) -> None:
     """Trains, and prints."""
     with tempfile.TemporaryDirectory() as folder:
         field = make(config).to(device)
@@ -108,6 +113,11 @@ def train(config: FieldConfig, data: PosedImages, make: type[RadianceField], dev
         print(
             f"  {scores}: {steps} steps in {seconds:.1f} s, {1e3 * seconds / steps:.2f} ms a step", flush=True
         )
+        views = data.held_out or data.views
+        ms = statistics.median(t for view in views[:8] for t in frame_ms(field, view.camera, device))
+        print(f"  a frame of 1280x720: {ms:.2f} ms, {1e3 / ms:.0f} FPS", flush=True)
+        if not kernels:
+            return
         timed = many_kernel_times if device.type == "cuda" else stage_times
         for row in timed(lambda _: trainer.advance(), device, iterations=32 if device.type == "cuda" else 4)[
             :12
@@ -115,6 +125,18 @@ def train(config: FieldConfig, data: PosedImages, make: type[RadianceField], dev
             print(
                 f"  {row['ms']:9.3f} ms {row['launches']:7.2f} launches a step  {row['kernel']}", flush=True
             )
+
+
+def frame_ms(field: RadianceField, camera: Camera, device: torch.device) -> list[float]:
+    """Times of the frame of 1280x720 from where a camera stands, as high as its image."""
+    focal = float(camera.intrinsics[1]) * 720 / camera.height
+    wide = replace(
+        camera, intrinsics=torch.tensor([focal, focal, 640.0, 360.0]), width=1280, height=720, lens=None
+    )
+    wide = wide.to(device)
+    count = 10 if device.type == "cuda" else 1
+    with torch.no_grad():
+        return times_ms(lambda _: field.render(wide), device, warmup=3 if count > 1 else 0, iterations=count)
 
 
 def variants(words: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -140,6 +162,7 @@ def main() -> None:
     parser.add_argument("--max-size", type=int)
     parser.add_argument("--miniature", type=int, default=1)
     parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE[,VALUE...]")
+    parser.add_argument("--kernels", action="store_true")
     given = parser.parse_args()
     device = best_device()
     print(machine_facts(device), flush=True)
@@ -154,7 +177,7 @@ def main() -> None:
             assert isinstance(adapted, RadianceConfig)
             shown = ("extent", "cascades", "finest", "log2_entries", "sky", "distortion")
             print(path, changes, {name: getattr(adapted, name) for name in shown}, flush=True)
-            train(reduced(adapted, given.miniature), data, miniature(given.miniature), device)
+            train(reduced(adapted, given.miniature), data, miniature(given.miniature), device, given.kernels)
 
 
 if __name__ == "__main__":

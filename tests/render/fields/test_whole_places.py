@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ import torch
 from luxel.render.camera import Camera, Pixels, Points, View
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import make_application
-from luxel.render.fields.extent import cascades_of, inner_box, nearest
+from luxel.render.fields.extent import cascades_of, finest_of, inner_box, nearest
 from luxel.render.fields.files import load_field, save_field
 from luxel.render.fields.occupancy import Occupancy, seen_cells
 from luxel.render.fields.optimizer import FieldOptimizer
@@ -101,6 +102,25 @@ def test_a_whole_place_gains_over_a_box(device):
     assert scores["contracted"] > scores["box"] + 3 and scores["cascades"] > scores["box"] + 3, scores
 
 
+def expected_finest(config: RadianceConfig, views: list[View], points: Points | None) -> int:
+    """Points along the place whose distance is a pixel at the median depth, within 256 and 2^17."""
+    sizes = []
+    low, *_, high = np.asarray(inner_box(views, points, config.extent == "contracted")).reshape(2, 3)
+    for view in views:
+        pose, focal = view.camera.world_to_cam.double().numpy(), float(view.camera.intrinsics[0])
+        if points is None:
+            local = pose[:3, :3] @ (low + high) / 2 + pose[:3, 3]
+            sizes.append(np.linalg.norm(local) / focal)
+            continue
+        local = points.xyz @ pose[:3, :3].T + pose[:3, 3]
+        pixels = local[:, :2] / local[:, 2:] * focal + view.camera.intrinsics[2:].numpy()
+        sides = view.camera.width, view.camera.height
+        seen = (local[:, 2] > 0) & ((pixels >= 0) & (pixels <= sides)).all(1)
+        sizes.extend(local[seen, 2] / focal)
+    boxes = 2 if config.extent == "contracted" else 2 ** (config.cascades - 1)
+    return round(min(max(boxes * (high - low).max() / np.median(sizes), 256), 1 << 17))
+
+
 def test_what_a_capture_chooses():
     views, points = walk(4, 8), points_of_place()
     chosen = RadianceField.adapt_config(
@@ -109,13 +129,17 @@ def test_what_a_capture_chooses():
     )
     assert isinstance(chosen, RadianceConfig)
     assert (chosen.extent, chosen.cascades, chosen.sky, chosen.log2_entries) == ("contracted", 3, True, 19)
-    assert chosen.growth == 1 / 256 and chosen.distortion == 1e-3 and chosen.finest == 64
+    assert chosen.growth == 1 / 256 and chosen.distortion == 3e-3 and chosen.finest == 64
     open_options = replace(CONFIG, finest=None, growth=None)
-    for extent, finest in (("auto", 2048 * 16), ("cascades", 2048 * 16), ("contracted", 4 * 2048)):
-        chosen = RadianceField.adapt_config(
-            replace(open_options, extent=extent), PosedImages(views, points=points)
-        )
-        assert chosen.finest == finest and (extent != "auto" or chosen.extent == "cascades")
+    for size, points_given in itertools.product((8, 80), (points, None)):
+        for extent in ("auto", "cascades", "contracted"):
+            given = walk(4, size)
+            chosen = RadianceField.adapt_config(
+                replace(open_options, extent=extent), PosedImages(given, points=points_given)
+            )
+            assert isinstance(chosen, RadianceConfig) and (extent != "auto" or chosen.extent == "cascades")
+            assert chosen.finest == expected_finest(chosen, given, points_given)
+            assert finest_of(chosen, walk(4, 16 * size), points_given) > chosen.finest
     kept = RadianceField.adapt_config(
         replace(CONFIG, extent="cascades", cascades=3, growth=0.0, sky=False), views
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import json
+import struct
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -219,6 +220,14 @@ def test_sizes_are_checked_before_memory_is_allocated(
     path.write_bytes(changed(deflated, window, len(window) + 4, box(9000, 9000)))
     with pytest.raises(scenes.CaptureError, match="81000000 values are announced, and 455 bytes cannot"):
         read_depth(path)
+    shown = b"displayWindow\0box2i\0"
+    path.write_bytes(changed(deflated, shown, len(shown) + 4, box(9000, 9000)))
+    with pytest.raises(scenes.CaptureError, match="it shows 9000x9000 pixels and has data for"):
+        read_depth(path)
+    tiled, tiles = (DATA / "layers.exr").read_bytes(), b"tiledesc\0"
+    path.write_bytes(changed(tiled, tiles, len(tiles) + 4, struct.pack("<II", 32, 1 << 24)))
+    with pytest.raises(scenes.CaptureError, match="its tiles have 32x16777216 pixels"):
+        read_exr(path)
     monkeypatch.setattr(channels, "available_memory", lambda: 1000)
     with pytest.raises(scenes.CaptureError, match="GB of memory are free"):
         read_exr(DATA / "colours.exr")
