@@ -34,7 +34,7 @@ class RadianceConfig(FieldConfig):
     """In a whole place, steps along rays are at least this fraction of the distance; None: 1/256."""
     distortion: Weight | None = None
     """Weight of the distortion loss, which draws the weights along a ray together (Barron et al. 2022, equation 15);
-    None: 3e-3 in a whole place, otherwise 0."""
+    None: 0.01 in a whole place, otherwise 0."""
     sky: bool | None = None
     """Learn the colour behind a whole place by direction; images must have no alpha. None: in a whole place
     whose images have none."""

@@ -162,10 +162,16 @@ def distances(solids: Sequence[StaticSolid], points: Tensor) -> Tensor:
 
 
 def visible_surface(
-    solids: Sequence[StaticSolid], cameras: Sequence[Camera], spacing: float = 0.005
+    solids: Sequence[StaticSolid],
+    cameras: Sequence[Camera],
+    spacing: float = 0.005,
+    device: torch.device | str = "cpu",
 ) -> SurfacePoints:
-    """What the cameras see of the solids, about one point in each cube of a side of ``spacing``."""
-    scene = StaticScene(solids, shadow_side=0)
+    """What the cameras see of the solids, about one point in each cube of a side of ``spacing``.
+
+    Rays are cast on ``device``; the points are on the CPU.
+    """
+    scene = StaticScene(solids, device=torch.device(device), shadow_side=0)
     kept = torch.empty(0, 3, dtype=torch.float64)
     for camera in cameras:
         rays, depth = _hit_rays(camera, scene.render(camera, samples=1).depth)

@@ -152,7 +152,8 @@ def main() -> int:
                 name, kind, views=options.views, side=options.side, device=options.device
             )
             solids = SHAPE_CAPTURES[kind]()
-            options.truth = visible_surface(solids, shape_cameras(options.views, max(1, options.side // 2)))
+            seen_by = shape_cameras(options.views, max(1, options.side // 2))
+            options.truth = visible_surface(solids, seen_by, device=options.device)
             if options.exact:
                 scores = accuracy(exact_fusion(kind, options), solids, options.truth)
                 print(json.dumps({"kind": kind, "variant": "exact", **_rounded(scores)}), flush=True)
