@@ -75,6 +75,11 @@ def run_guarded(name: str, arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except SystemExit as end:  # tyro: 0 after --help, 2 after a wrong option
+        if end.code == BAD_INPUT:
+            from luxel.viewer.commands.names_elsewhere import names_here
+
+            for line in names_here(name, arguments):
+                print(line, file=sys.stderr)
         return end.code if isinstance(end.code, int) else BAD_INPUT if end.code else 0
     except Exception as error:
         from luxel.render.runs.memory import is_out_of_memory, where_memory_ran_out

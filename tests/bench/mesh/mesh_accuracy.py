@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -116,17 +117,23 @@ def measure(kind: str, text: str, options: argparse.Namespace, folder: Path) -> 
             begin = time.perf_counter()
             mesh = scene_surface(scene, cameras, options.resolution, exact=depth == "rays").mesh
             fused[depth] = mesh, time.perf_counter() - begin
+            said(f"{kind}, {text}: fused", begin)
 
     result = variant.train(capture, device, None, keep)
+    begin = time.perf_counter()
+    scores = {
+        depth: accuracy(mesh, SHAPE_CAPTURES[kind](), options.truth) for depth, (mesh, _) in fused.items()
+    }
+    said(f"{kind}, {text}: measured", begin)
     return [
         {
             "depth": depth,
             "psnr": result["psnr"],
             "count": result["count"],
             "fusion_seconds": seconds,
-            **accuracy(mesh, SHAPE_CAPTURES[kind](), options.truth),
+            **scores[depth],
         }
-        for depth, (mesh, seconds) in fused.items()
+        for depth, (_, seconds) in fused.items()
     ]
 
 
@@ -148,12 +155,15 @@ def main() -> int:
     options = parser.parse_args()
     for kind in options.kind:
         with tempfile.TemporaryDirectory() as name:
+            begin = time.perf_counter()
             folder = write_shape_capture(
                 name, kind, views=options.views, side=options.side, device=options.device
             )
-            solids = SHAPE_CAPTURES[kind]()
+            said(f"{kind}: capture", begin)
+            begin, solids = time.perf_counter(), SHAPE_CAPTURES[kind]()
             seen_by = shape_cameras(options.views, max(1, options.side // 2))
             options.truth = visible_surface(solids, seen_by, device=options.device)
+            said(f"{kind}: exact surface", begin)
             if options.exact:
                 scores = accuracy(exact_fusion(kind, options), solids, options.truth)
                 print(json.dumps({"kind": kind, "variant": "exact", **_rounded(scores)}), flush=True)
@@ -161,6 +171,11 @@ def main() -> int:
                 for scores in measure(kind, text, options, folder):
                     print(json.dumps({"kind": kind, "variant": text, **_rounded(scores)}), flush=True)
     return 0
+
+
+def said(what: str, begin: float) -> None:
+    """Prints how long a stage took, beside the results."""
+    print(f"{what} in {time.perf_counter() - begin:.1f} s", file=sys.stderr, flush=True)
 
 
 def _rounded(values: dict[str, Any]) -> dict[str, Any]:
