@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from luxel.render.primitives import Gaussians, Gaussians4d
 from luxel.scenes import save_primitive_ply
 from luxel.scenes.files.scene_files import save_scene
 from luxel.viewer.cli import main
+from luxel.viewer.commands.names_elsewhere import HERE, names_here
 from luxel.viewer.commands.options import Serve
 
 SMALL = ["--frames", "2", "--width", "32", "--height", "24", "--device", "cpu"]
@@ -256,3 +258,25 @@ def test_options_of_the_viewer(scene: Path, tmp_path: Path, refused: Refused) ->
 def test_options_of_another_version(scene: Path) -> None:
     with pytest.raises(ValueError, match=r"no such option.*colour.*version of luxel"):
         Serve.of_plain({"colour": "red"})
+
+
+@pytest.mark.parametrize("command", HERE)
+def test_names_of_other_programs_have_one_here(command, capsys):
+    assert main([command, "--help"]) == 0
+    own = set(re.findall(r"(?m)^\W*?(--[a-z0-9-]+)(?:[ ,]|$)", capsys.readouterr().out))
+    for other, meant in HERE[command].items():
+        assert other not in own, f"luxel {command} has {other} itself"
+        assert not meant.startswith("--") or meant in own, f"luxel {command} has no {meant}"
+
+
+def test_names_of_other_programs_are_explained_after_a_wrong_option(capsys):
+    assert main(["train", "capture", "--max_steps=5", "-m", "runs/first", "--stepz", "3"]) == 2
+    said = capsys.readouterr().err
+    assert said.endswith("--max_steps is called --steps here.\n-m is called --run here.\n")
+    assert main(["view", "--ckpt", "scene.ply"]) == 2
+    assert capsys.readouterr().err.endswith(
+        "--ckpt: the run or scene file has no option, it follows the command: luxel view RUN.\n"
+    )
+    assert not list(names_here("doctor", ["--iterations"])) and not list(
+        names_here("train", ["--steps", "5"])
+    )

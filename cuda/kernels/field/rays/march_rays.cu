@@ -23,12 +23,12 @@ struct Window {
 __device__ __forceinline__ int find_windows(const MarchRay<float>& march, const Cells& cells, Window* windows) {
   const int lane = threadIdx.x & 31;
   int samples = 0;
-  for (int first = 0, found = 0; first < LUXEL_MARCH_MOST;) {
+  for (int first = 0, last = 0; first < LUXEL_MARCH_MOST;) {
     const Place place = first + lane < LUXEL_MARCH_MOST ? look_at(march, cells, first + lane, LUXEL_MARCH_MOST) : Place{false, LUXEL_MARCH_MOST};
     const uint32_t mask = __ballot_sync(~0u, place.occupied);
     if (mask != 0) {
-      if (lane == 0) windows[found] = {first, mask};
-      ++found;
+      if (lane == 0) windows[last] = {first, mask};
+      ++last;
       samples += __popc(mask);
     }
     first = __shfl_sync(~0u, place.next, 31);  // behind the window, and behind the empty cell where its last step lies
