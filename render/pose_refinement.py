@@ -15,8 +15,8 @@ from luxel.render.ops.train.loss import photometric_loss
 from luxel.render.ops.train.view_pose import view_pose
 from luxel.render.rasterize import rasterize
 
-STEPS = 60
-RATE = 2e-3  # radians, and share of the extent, of the first steps
+STEPS = 100
+RATE = 4e-3  # radians, and share of the extent, of the first steps
 SSIM_WEIGHT = 0.2
 
 

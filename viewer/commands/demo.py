@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 BUSY = 0.75  # share of the cores below which other processes are the cause
 GOAL = 25.0  # dB that a minute on two free cores exceeds, see docs/performance.md
-USUAL_STEPS = 6000  # of a minute on two free cores
+USUAL_STEPS = 4500  # of a minute on two free cores, see docs/performance.md
 
 
 def remarks(trainer: Trainer, result: TrainResult) -> list[str]:
