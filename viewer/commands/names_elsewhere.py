@@ -48,7 +48,7 @@ HERE = {
             ("--load-dir", "--load-checkpoint", "--start-checkpoint", "--load-snapshot", "--ckpt"), "--resume"
         ),
         **dict.fromkeys(("--gui", "--viewer", "--vis", "--with-viewer"), "--view"),
-        **dict.fromkeys(("--quiet", "--disable-viewer"), "there is no viewer without --view"),
+        "--disable-viewer": "there is no viewer without --view",
     },
     "view": dict.fromkeys(
         ("--ckpt", "--load-config", "--load-snapshot", "--scene", "-m", "--model-path"), SCENE

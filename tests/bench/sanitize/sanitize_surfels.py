@@ -48,9 +48,7 @@ def surfels_that_hurt() -> dict[str, Surfels]:
     pile = cloud(4000, 5, degree=0, scale=0.3)
     pile.means.mul_(0.2)
     pile.quats.mul_(0.2)
-    pile.quats[:, ::2] += (
-        0.5**0.5
-    )  # towards the camera: gradients of what is seen edge-on are large and cancel
+    pile.quats[:, ::2] += 0.5**0.5  # towards the camera: edge-on, gradients are large and cancel
     pile.opacity_logits.copy_(-4.5 + 0.1 * pile.opacity_logits)
     return {
         "none": Surfels.empty(),

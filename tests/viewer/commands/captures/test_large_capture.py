@@ -41,6 +41,7 @@ def test_the_generated_capture_is_exact(tmp_path: Path) -> None:
     write_capture(tmp_path, 6, width=400, height=300)
     capture = scenes.open(tmp_path)
     assert len({view.read().rgb.tobytes() for view in capture.views}) == 6
+    near = []
     for view in capture.views:
         world_to_cam = view.camera.world_to_cam.double().numpy()
         at = capture.points.xyz @ world_to_cam[:3, :3].T + world_to_cam[:3, 3]
@@ -49,4 +50,6 @@ def test_the_generated_capture_is_exact(tmp_path: Path) -> None:
         inside = (at[:, 2] > 0) & (x > 2) & (x < 397) & (y > 2) & (y < 297)
         seen = view.read().rgb[y[inside], x[inside]].astype(float)
         apart = abs(seen - capture.points.rgb[inside]).mean(1)
-        assert inside.sum() > 500 and (apart < 20).mean() > 0.87  # poses 3 pixels off: 0.83
+        near.append((apart < 20).mean())  # OpenCV 4 draws one view with 0.899; poses 3 pixels off: 0.83
+        assert inside.sum() > 500 and near[-1] > 0.87
+    assert sum(near) > 0.9 * len(near)
