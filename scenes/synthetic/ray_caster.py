@@ -197,6 +197,10 @@ class StaticScene:
         mean = colour.reshape(3, camera.height, samples, camera.width, samples).mean(dim=(2, 4))
         return CastView(mean.permute(1, 2, 0).contiguous(), depth, ids)
 
+    def depth(self, camera: Camera, *, samples: int = 1) -> Tensor:
+        """The depth that `render` gives, without the work for colours, float32 [H * samples, W * samples]."""
+        return self._cast(RayGrid.of_camera(camera, samples), range(len(self.solids)))[0]
+
     def _cast(self, rays: RayGrid, indices: Sequence[int]) -> tuple[Tensor, Tensor]:
         """Least t [H, W] of the rays, inf without a hit, and the index of the solid, -1 there."""
         shape = len(rays.y), len(rays.x)
@@ -226,11 +230,14 @@ class StaticScene:
 
     def _shade(self, rays: RayGrid, depth: Tensor, ids: Tensor) -> Tensor:
         """Colours of a camera's rays, [3, H, W]; black without a hit."""
+        out = torch.zeros(3, *ids.shape, device=self.device)
+        row, column = (ids >= 0).nonzero().unbind(1)
+        if not len(row):
+            return out
         eye = self._tensor(rays.origin[:, 2])[:, None]
-        dx, dy, d = self._tensor(rays.direction.T)[..., None, None]
-        d = (dx * self._tensor(rays.x) + (dy * self._tensor(rays.y)[:, None] + d)).flatten(1)
-        t = torch.where(ids < 0, 1, depth).flatten()
-        seed = ids.flatten().clamp_min(0)
+        dx, dy, d = self._tensor(rays.direction.T)[..., None]
+        d = dx * self._tensor(rays.x)[column] + (dy * self._tensor(rays.y)[row] + d)
+        t, seed = depth[row, column], ids[row, column]
         shape, pattern = self._tables[0][:, seed]
         values = self._tables[1][:, seed]
         size, centre, axes, colours = values[:3], values[3:6], values[6:15], values[15:24]
@@ -248,8 +255,8 @@ class StaticScene:
         spots = Spots(point, uv, extent, footprint, cell, seed)
         albedo = self._textures(pattern, colours.reshape(3, 3, -1), grain, spots)
         lit = self._light(albedo, normal, to_eye, gloss, self._shadow(world, normal))
-        out = torch.where(pattern == CLOUDS, albedo, lit) * (ids.flatten() >= 0)
-        return out.reshape(3, *ids.shape)
+        out[:, row, column] = torch.where(pattern == CLOUDS, albedo, lit)
+        return out
 
     def _light(self, albedo: Tensor, normal: Tensor, to_eye: Tensor, gloss: Tensor, lit: Tensor) -> Tensor:
         """Lambertian shading with a sky term and Blinn's highlight, [3, R]; ``lit`` is 0 in shadow, [R]."""

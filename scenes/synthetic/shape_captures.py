@@ -133,11 +133,12 @@ def write_shape_capture(
         alpha = _averaged((view.ids >= 0).float())
         rgb = torch.where(alpha[..., None] > 0, view.rgb / alpha[..., None].clamp_min(1e-6), 0.0).clamp(0, 1)
         image = as_bytes(torch.cat([rgb, alpha[..., None]], -1).cpu().numpy())
-        rays, depth = _hit_rays(camera, view.depth)
-        chosen_rays = random.integers(0, max(1, len(depth)), -(-POINTS // views))
-        places.append((rays * depth[:, None])[chosen_rays] + camera.position.double().numpy())
-        at = np.argwhere(np.isfinite(view.depth.cpu().numpy()))[chosen_rays] // SAMPLES
-        colours.append(image[at[:, 0], at[:, 1], :3])
+        hits = view.depth.isfinite().nonzero()
+        few = torch.from_numpy(random.integers(0, max(1, len(hits)), -(-POINTS // views)))
+        at = hits[few.to(hits.device)]
+        places.append(_world_points(camera, view.depth, at).cpu().numpy())
+        row, column = (at // SAMPLES).cpu().numpy().T
+        colours.append(image[row, column, :3])
         images.append(image)
         frames.append(frame_entry(f"images/{index:04d}.png", camera))
     for_each(lambda k: Image.fromarray(images[k]).save(folder / f"images/{k:04d}.png"), views)
@@ -169,21 +170,20 @@ def visible_surface(
 ) -> SurfacePoints:
     """What the cameras see of the solids, about one point in each cube of a side of ``spacing``.
 
-    Rays are cast on ``device``; the points are on the CPU.
+    Rays are cast on ``device``, and the points are on it.
     """
     scene = StaticScene(solids, device=torch.device(device), shadow_side=0)
-    kept = torch.empty(0, 3, dtype=torch.float64)
+    hits = []
     for camera in cameras:
-        rays, depth = _hit_rays(camera, scene.render(camera, samples=1).depth)
-        hits = torch.from_numpy(rays * depth[:, None]) + camera.position.double()
-        kept = _one_of_each_cube(torch.cat([kept, hits]), spacing)
-    kept.requires_grad_()
+        depth = scene.depth(camera)
+        hits.append(_world_points(camera, depth, depth.isfinite().nonzero()))
+    kept = _one_of_each_cube(torch.cat(hits), spacing).requires_grad_()
     (normals,) = torch.autograd.grad(distances(solids, kept).sum(), kept)
     return SurfacePoints(kept.detach(), torch.nn.functional.normalize(normals, dim=-1))
 
 
 def _distance(solid: StaticSolid, points: Tensor) -> Tensor:
-    local = (points - torch.tensor(solid.centre, dtype=points.dtype)) @ torch.as_tensor(solid.axes).to(points)
+    local = (points - points.new_tensor(solid.centre)) @ torch.as_tensor(solid.axes).to(points)
     a, b, c = solid.size
     if solid.shape == ELLIPSOID:
         if not a == b == c:
@@ -194,26 +194,36 @@ def _distance(solid: StaticSolid, points: Tensor) -> Tensor:
     if solid.shape == CYLINDER:
         beyond = torch.stack([local[:, :2].norm(dim=-1) - a, local[:, 2].abs() - c], -1)
     else:
-        beyond = local.abs() - torch.tensor([a, b, c], dtype=points.dtype)
+        beyond = local.abs() - points.new_tensor([a, b, c])
     return beyond.clamp_min(0).norm(dim=-1) + beyond.amax(-1).clamp_max(0)
 
 
 def _one_of_each_cube(points: Tensor, side: float) -> Tensor:
-    _, cube = (points / side).floor().long().unique(dim=0, return_inverse=True)
-    first = torch.full((int(cube.max()) + 1 if len(cube) else 0,), len(points))
-    first.scatter_reduce_(0, cube, torch.arange(len(points)), "amin")
-    return points[first]
+    """The first of the points in each cube of a grid, [K, 3]."""
+    cubes = (points / side).floor().long()
+    low = cubes.amin(0)
+    spans = cubes.amax(0) - low + 1
+    x, y, z = (cubes - low).unbind(1)
+    _, cube = ((x * spans[1] + y) * spans[2] + z).unique(return_inverse=True)
+    rows = torch.arange(len(points), device=points.device)
+    first = torch.full_like(rows, len(points))[: int(cube.max()) + 1]
+    return points[first.scatter_reduce_(0, cube, rows, "amin")]
 
 
-def _hit_rays(camera: Camera, depth: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """Rays of length 1 along the camera's axis that hit something, in world axes [R, 3], and their depths [R]."""
-    values = depth.double().cpu().numpy()
-    samples = values.shape[0] // camera.height
-    row, column = np.nonzero(np.isfinite(values))
+def _world_points(camera: Camera, depth: Tensor, at: Tensor) -> Tensor:
+    """What some rays of a depth map hit, in world axes, float64 [R, 3].
+
+    Args:
+        depth: along the camera's axis, [H * samples, W * samples].
+        at: row and column of the rays, [R, 2].
+    """
+    samples = depth.shape[0] // camera.height
+    row, column = at.unbind(1)
     fx, fy, cx, cy = camera.intrinsics.double().tolist()
-    x, y = ((column + 0.5) / samples - cx) / fx, ((row + 0.5) / samples - cy) / fy
-    rays = np.stack([x, y, np.ones_like(x)], -1) @ camera.world_to_cam.double().numpy()[:3, :3]
-    return rays, values[row, column]
+    x, y = ((column.double() + 0.5) / samples - cx) / fx, ((row.double() + 0.5) / samples - cy) / fy
+    pose = camera.world_to_cam.double().to(depth.device)
+    rays = torch.stack([x, y, torch.ones_like(x)], -1) @ pose[:3, :3]
+    return rays * depth[row, column].double()[:, None] + camera.position.double().to(depth.device)
 
 
 def _averaged(values: Tensor) -> Tensor:

@@ -1,10 +1,11 @@
 """What the formats of scene files lose: a scene is written in each, read back and compared, as a Markdown table.
 
-    python tests/bench/format_losses.py [SCENE] [--size 320x240] [--cameras 4]
+    python tests/bench/format_losses.py [SCENE] [--size 320x240] [--cameras 4] [--others FILE ...]
 
 SCENE is a file of Gaussians; default: a made-up knot of 2,000 with view-dependent colour. Columns are the largest
 differences, of `rest` the root mean square; rotations are compared as orientations of the ellipsoid. Gaussians that a
-format reorders are matched by their positions. PSNR compares renders of the file with renders of the scene.
+format reorders are matched by their positions. PSNR compares renders of the file with renders of the scene. Files that
+other programs wrote of the same scene follow.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import argparse
 import math
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -117,12 +118,21 @@ def variants(known: SceneFormat) -> Iterator[dict[str, Any]]:
             yield {} if value is None else {name: value}
 
 
-def table(source: Gaussians, cameras: list[Camera]) -> str:
+def table(source: Gaussians, cameras: list[Camera], others: Sequence[Path] = ()) -> str:
     lines = [
         f"| format | bytes per Gaussian | {' | '.join(COLUMNS)} |",
         f"|---|---:|{'---:|' * len(COLUMNS)}",
     ]
     expected = images(source, cameras)
+
+    def add(name: str, size: float, back: Gaussians | None) -> None:
+        cells = ["–"] * len(COLUMNS)
+        if back is not None:
+            error = float((images(back, cameras) - expected).square().mean())
+            psnr = "exact" if error == 0 else f"{-10 * math.log10(error):.1f}"
+            cells = [*losses(source, back).cells(), psnr]
+        lines.append(f"| {name} | {size / source.count:.1f} | {' | '.join(cells)} |")
+
     for known in SCENE_FORMATS:
         if known.save is None or not known.stores(source):
             continue
@@ -130,16 +140,12 @@ def table(source: Gaussians, cameras: list[Camera]) -> str:
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / (f"scene{known.suffix}" if known.suffix[0] == "." else known.suffix)
                 save_scene(path, source, **options)
-                size = sum(file.stat().st_size for file in Path(folder).rglob("*")) / source.count
+                size = sum(file.stat().st_size for file in Path(folder).rglob("*"))
                 back = load_scene(path) if format_of(path) is not None else None
             said = ", ".join(name if v is True else f"{name} {v}" for name, v in options.items())
-            name = f"`{known.suffix}`" + (f" ({said})" if said else "")
-            cells = ["–"] * len(COLUMNS)
-            if back is not None:
-                error = float((images(back, cameras) - expected).square().mean())
-                psnr = "exact" if error == 0 else f"{-10 * math.log10(error):.1f}"
-                cells = [*losses(source, back).cells(), psnr]
-            lines.append(f"| {name} | {size:.1f} | {' | '.join(cells)} |")
+            add(f"`{known.suffix}`" + (f" ({said})" if said else ""), size, back)
+    for path in others:
+        add(path.name, path.stat().st_size, load_scene(path))
     return "\n".join(lines)
 
 
@@ -148,6 +154,9 @@ def main() -> None:
     parser.add_argument("scene", nargs="?", type=Path, help="file of Gaussians; default: a made-up knot")
     parser.add_argument("--size", default="320x240", help="of the renders, WIDTHxHEIGHT pixels")
     parser.add_argument("--cameras", type=int, default=4, help="on a circle around the scene")
+    parser.add_argument(
+        "--others", nargs="+", type=Path, default=[], metavar="FILE", help="by other programs, of this scene"
+    )
     options = parser.parse_args()
     source = load_scene(options.scene) if options.scene else made_up()
     width, height = map(int, options.size.split("x"))
@@ -161,7 +170,7 @@ def main() -> None:
         width=width,
         height=height,
     )
-    print(table(source, cameras))
+    print(table(source, cameras, options.others))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ SIZE = 256  # numbers of a codebook
 BINS = 2048  # of the values of a codebook
 WIDEST = 6  # bins of a cell, over their mean number
 SCALAR_STEPS = 200  # at most, of k-means in one dimension
+LARGEST_ERROR = 2.25  # over that of a codebook of equal steps
+LARGEST_ERROR = 2.25  # over that of a codebook of equal steps
 CELL = 256  # vectors of a palette that are compared together
 PROBES = 2  # cells that are searched for the nearest vector
 PER_ENTRY = 4  # vectors of the sample per entry of the palette
@@ -23,9 +25,10 @@ BLOCK = 1 << 24  # numbers of a block of distances
 def make_codebook(values: np.ndarray, size: int = SIZE) -> np.ndarray:
     """The numbers, ascending, float32 [size], to which values are rounded with the least squared error.
 
-    The values are gathered in bins, whose best division into ``size`` cells is found exactly, by dynamic programming;
-    k-means (Lloyd 1982) on the values themselves follows. The density of the bins is that of the values to the power of
-    1/3, with which the bins of all cells are about as many (Panter and Dite 1951).
+    No value moves by more than `LARGEST_ERROR` times what equal steps over the whole range would move it. The values
+    are gathered in bins, whose best division into ``size`` cells is found exactly, by dynamic programming; k-means
+    (Lloyd 1982) on the values themselves follows. Half of the bins are equal, the density of the others is that of the
+    values to the power of 1/3, with which the bins of all cells are about as many (Panter and Dite 1951).
 
     Args:
         values: finite, of any shape.
@@ -37,19 +40,16 @@ def make_codebook(values: np.ndarray, size: int = SIZE) -> np.ndarray:
     masses = np.concatenate([[0], np.cumsum(counts)])
     sums = np.concatenate([[0], np.cumsum(counts * (unique - unique.mean()))])
     squares = np.concatenate([[0], np.cumsum(counts * (unique - unique.mean()) ** 2)])
-    places = np.linspace(0, masses[-1] - 1, min(BINS, len(unique)))
-    knots = np.unique(unique[np.searchsorted(masses[1:], places, side="right")])
-    lengths = np.diff(knots) ** (2 / 3)
-    for _ in range(20):  # a gap before values far outside needs no more bins than there are values
-        lengths = np.minimum(lengths, 4 * lengths.sum() / BINS)
-    lengths = np.concatenate([[0], np.cumsum(lengths)])
-    borders = np.interp(np.arange(1, BINS) / BINS * lengths[-1], lengths, knots)
-    bins = np.concatenate([[0], np.searchsorted(unique, borders), [len(unique)]])
-    edges = bins[_best_division(masses[bins], sums[bins], squares[bins], size)]
+    bound = LARGEST_ERROR * (unique[-1] - unique[0]) / (2 * size)
+    bins = _bin_edges(unique, masses)
+    values_before = np.append(unique[bins[:-1]], np.inf), np.append(-np.inf, unique[bins[1:] - 1])
+    edges = bins[_best_division(masses[bins], sums[bins], squares[bins], values_before, 2 * bound, size)]
     centres = None
     for _ in range(SCALAR_STEPS):
-        mass = np.diff(masses[edges])
-        means = np.diff(sums[edges])[mass > 0] / mass[mass > 0] + unique.mean()
+        edges = np.unique(edges)
+        means = np.diff(sums[edges]) / np.diff(masses[edges]) + unique.mean()
+        # Each value is within the bound of its number, and stays so: the nearest number is never further away.
+        means = np.clip(means, unique[edges[1:] - 1] - bound, unique[edges[:-1]] + bound)
         if centres is not None and len(means) == len(centres) and np.array_equal(means, centres):
             break
         centres = means
@@ -59,11 +59,34 @@ def make_codebook(values: np.ndarray, size: int = SIZE) -> np.ndarray:
     return _padded(centres, size)
 
 
-def _best_division(masses: np.ndarray, sums: np.ndarray, squares: np.ndarray, cells: int) -> np.ndarray:
+def _bin_edges(unique: np.ndarray, masses: np.ndarray) -> np.ndarray:
+    """Positions among the ascending values between which bins lie, from 0 to their number, none of them empty."""
+    places = np.linspace(0, masses[-1] - 1, min(BINS, len(unique)))
+    knots = np.unique(unique[np.searchsorted(masses[1:], places, side="right")])
+    lengths = np.diff(knots) ** (2 / 3)
+    for _ in range(20):  # a gap before values far outside needs no more bins than there are values
+        lengths = np.minimum(lengths, 4 * lengths.sum() / BINS)
+    lengths = np.concatenate([[0], np.cumsum(lengths)])
+    dense = np.interp(np.arange(1, BINS) / BINS * lengths[-1], lengths, knots)
+    equal = np.linspace(unique[0], unique[-1], BINS + 1)[1:-1]
+    inner = np.searchsorted(unique, np.concatenate([dense, equal]))
+    return np.unique(np.concatenate([[0], inner, [len(unique)]]))
+
+
+def _best_division(
+    masses: np.ndarray,
+    sums: np.ndarray,
+    squares: np.ndarray,
+    ends: tuple[np.ndarray, np.ndarray],
+    span: float,
+    cells: int,
+) -> np.ndarray:
     """The edges between B bins that divide them into cells with the least squared error, int [cells + 1].
 
     Args:
         masses, sums, squares: number, sum and sum of squares of the values before each edge, [B + 1].
+        ends: the first value after each edge and the last one before it, [B + 1] each.
+        span: the most by which the values of a cell may differ, unless it is one bin.
         cells: at most B; a cell has at most `WIDEST` times the mean number of bins.
     """
     count = len(masses) - 1
@@ -73,6 +96,7 @@ def _best_division(masses: np.ndarray, sums: np.ndarray, squares: np.ndarray, ce
     starts = starts.clip(0)
     mass, total = (array[:, None] - array[starts] for array in (masses, sums))
     costs = squares[:, None] - squares[starts] - total**2 / np.maximum(mass, 1)
+    outside[:, 1:] |= (ends[1][:, None] - ends[0][starts] > span)[:, 1:]
     costs[outside] = np.inf
     best = np.full(count + 1, np.inf)
     best[0] = 0

@@ -254,6 +254,18 @@ def test_values_far_outside_keep_the_others_fine() -> None:
     assert errors[-2:].max() < 1 and np.sqrt(np.mean(errors[:-2] ** 2)) < 0.02
 
 
+@pytest.mark.parametrize("power", [1, 3, 5])
+def test_no_value_moves_far(power: int) -> None:
+    """With long tails, of which a least squared error alone would spend few numbers on the ends."""
+    values = np.random.default_rng(3).normal(size=20_000) ** power
+    book = make_codebook(values)
+    equal_steps = (values.max() - values.min()) / 512
+    errors = np.abs(book[indices(values, book)] - values)
+    rounding = np.abs(values).max() * 2**-24  # of the book to float32
+    assert errors.max() <= codebooks.LARGEST_ERROR * equal_steps + rounding
+    assert np.sqrt(np.mean(errors**2)) < 0.7 * equal_steps / np.sqrt(3)
+
+
 def test_the_nearest_entry_of_a_large_palette(monkeypatch: pytest.MonkeyPatch) -> None:
     generator = torch.Generator().manual_seed(5)
     vectors = torch.randn(4000, 3, generator=generator) @ torch.randn(3, 24, generator=generator)
