@@ -51,6 +51,8 @@ class Application(nn.Module, ABC):
     Attributes:
         config: of this field.
         exposure: of an image of linear colours (`FieldConfig.linear`), as a power of two.
+        loss_scalars: `FieldConfig.loss_scalars_at` of the present step, on the device, for `loss`; None outside of the
+            steps of a `FieldOptimizer`.
     """
 
     kind: ClassVar[str]
@@ -72,6 +74,7 @@ class Application(nn.Module, ABC):
     def __init__(self, config: FieldConfig) -> None:
         super().__init__()
         self.config, self.exposure = config, 0.0
+        self.loss_scalars: Tensor | None = None
 
     def table_parameters(self) -> list[nn.Parameter]:
         """Trainable tables of grid encodings."""
@@ -126,6 +129,13 @@ class Application(nn.Module, ABC):
         """Samples, by name, that later batches are drawn from; empty unless an application keeps some.
 
         A checkpoint holds them, and a resumed run restores them in place after `begin`.
+        """
+        return {}
+
+    def auxiliary_parameters(self) -> dict[str, Tensor]:
+        """What is learnt of the training data beside the field, by name: leaves of autograd on the device.
+
+        Known after `begin`; part of checkpoints, but not of the field's file, since drawing does not need them.
         """
         return {}
 

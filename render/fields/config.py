@@ -123,6 +123,17 @@ class FieldConfig(Options):
         warmth = step / self.warm_up if step < self.warm_up else 1.0
         return self.rate * (0.01 + 0.99 * warmth) * self.decay_factor ** self._decays(step, elapsed)
 
+    def share_at(self, step: int, elapsed: float = 0.0) -> float:
+        """The share of the run that is done before a step, in [0, 1]: of the steps, or of `seconds` if that is more."""
+        return min(max(step / self.steps, elapsed), 1.0)
+
+    def loss_scalars_at(self, step: int, elapsed: float = 0.0) -> tuple[float, ...]:
+        """Numbers of a step that its loss reads from the device, see `Application.loss_scalars`; as many in all steps.
+
+        They are constant over many steps, since each change is an upload.
+        """
+        return ()
+
     def _decays(self, step: int, elapsed: float) -> int:
         if self.schedule == "shares":
             return sum(step >= share * self.steps or elapsed >= share for share in SHARES)

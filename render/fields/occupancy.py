@@ -50,6 +50,7 @@ class Occupancy(nn.Module):
             raise ValueError(f"Occupancy: resolution must be a multiple of 4, 4 to 1024, got {resolution}")
         self.resolution, self.cascades = resolution, cascades
         self.seen: Tensor | None = None
+        self._above: tuple[object, Tensor] | None = None
         self.register_buffer("densities", torch.zeros(cascades * resolution**3))
         self.register_buffer("bits", torch.full((cascades * resolution**3 // 8,), 255, dtype=torch.uint8))
 
@@ -100,6 +101,20 @@ class Occupancy(nn.Module):
             )
             least = THRESHOLD / 2**k if alone else mean.clamp_max(THRESHOLD)
             self.bits[k * part : (k + 1) * part].copy_(pack_cells(densities > least))
+
+    def bits_above(self, factor: float) -> Tensor:
+        """The bits of cells that are also denser than the threshold times a factor; `bits` itself up to a factor of 1.
+
+        The threshold halves from grid to grid, as in `refresh`. The result is kept until the densities change.
+        """
+        if factor <= 1:
+            return self.bits
+        key = factor, self.bits.data_ptr(), self.bits._version, self.densities._version
+        if self._above is None or self._above[0] != key:
+            grids = self.densities.view(self.cascades, *3 * [self.resolution])
+            kept = [pack_cells(grid > factor * THRESHOLD / 2**k) for k, grid in enumerate(grids)]
+            self._above = key, torch.cat(kept) & self.bits
+        return self._above[1]
 
     def restrict(self, seen: Tensor) -> None:
         """Lets cells be occupied only where ``seen`` is set, bool [K, G, G, G], indexed [cascade, z, y, x]."""

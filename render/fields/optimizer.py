@@ -13,6 +13,11 @@ from luxel.render.ops.train.adam import adam_schedule, scheduled_adam_
 from luxel.render.replay import Replay
 
 ROWS = 256  # steps whose schedule is uploaded at once
+AUXILIARY_RATE = 0.1  # of the learning rate
+AUXILIARY_START = 0.05  # share of the run in which auxiliary parameters stay as they are
+# Of a row: learning rates of the field and of auxiliary parameters, Adam's corrections, weight of the running mean,
+# then the scalars of the loss.
+RATES, ADAM, MEAN, SCALARS = slice(0, 2), slice(0, 4), 4, slice(5, None)
 
 
 class FieldOptimizer:
@@ -27,8 +32,10 @@ class FieldOptimizer:
     weights are not finite, for example after overflow of half precision, changes nothing; nor does one whose gradients
     of tables are not finite, with backends that hold these in half precision.
 
+    Auxiliary parameters have a tenth of the learning rate, 0 in the first twentieth of the run, and no running mean.
+
     Args:
-        application: its parameters are on the device.
+        application: its parameters are on the device, and it has begun if it has auxiliary ones.
     """
 
     def __init__(self, application: Application) -> None:
@@ -45,12 +52,17 @@ class FieldOptimizer:
         self._moved = [t.clone() if config.ema > 0 else t for t in self._means]
         self._first = [torch.zeros_like(p) for p in self._moved]
         self._second = [torch.zeros_like(p) for p in self._moved]
+        self._auxiliary = application.auxiliary_parameters()
+        self._auxiliary_moments = {
+            name: (torch.zeros_like(p), torch.zeros_like(p)) for name, p in self._auxiliary.items()
+        }
         self.generator = torch.Generator(device).manual_seed(config.seed)
         self._replay: Replay[Tensor] = Replay(device, [self.generator])
-        self._rows = torch.zeros(ROWS, 4, dtype=self._moved[0].dtype, device=device)
+        width = 5 + len(config.loss_scalars_at(0))
+        self._rows = torch.zeros(ROWS, width, dtype=self._moved[0].dtype, device=device)
         self._cursor = torch.zeros(1, dtype=torch.int64, device=device)
         self._sent_from, self._next = 0, -1
-        self._rates: list[float] = []  # of the rows
+        self._scheduled: list[tuple[float, ...]] = []  # of the rows: rates, then scalars of the loss
 
     @property
     def captures(self) -> int:
@@ -84,6 +96,7 @@ class FieldOptimizer:
         groups = {"moved": self._moved, "exp_avg": self._first, "exp_avg_sq": self._second}
         for prefix, tensors in groups.items():
             state |= {f"{prefix}.{name}": t for name, t in zip(self._names, tensors, strict=True)}
+        state |= self._auxiliary_state()
         state |= {f"samples.{name}": t for name, t in self.application.kept_samples().items()}
         return state | {"generator": self.generator.get_state()}
 
@@ -105,6 +118,8 @@ class FieldOptimizer:
         for prefix, present in groups.items():
             for name, tensor in zip(self._names, present, strict=True):
                 tensor.copy_(tensors[f"{prefix}.{name}"])
+        for name, tensor in self._auxiliary_state().items():
+            tensor.copy_(tensors[name])
         samples = {f"samples.{name}": t for name, t in self.application.kept_samples().items()}
         fits = all(name in tensors and tensors[name].shape == t.shape for name, t in samples.items())
         if not fits or tensors["generator"].numel() != self.generator.get_state().numel():
@@ -113,6 +128,12 @@ class FieldOptimizer:
             tensor.copy_(tensors[name])
         self.generator.set_state(tensors["generator"].cpu())
         return True
+
+    def _auxiliary_state(self) -> dict[str, Tensor]:
+        state = {f"auxiliary.{name}": p.detach() for name, p in self._auxiliary.items()}
+        for i, prefix in enumerate(("auxiliary_exp_avg", "auxiliary_exp_avg_sq")):
+            state |= {f"{prefix}.{name}": pair[i] for name, pair in self._auxiliary_moments.items()}
+        return state
 
     @contextmanager
     def _updating(self) -> Iterator[None]:
@@ -129,16 +150,22 @@ class FieldOptimizer:
 
     def _work(self) -> Tensor:
         """One step; everything that differs between steps is on the device."""
-        config = self.application.config
-        loss = self.application.loss(self.application.draw_batch(self.generator))
-        gradients = list(torch.autograd.grad(loss * config.loss_scale, self._shown))
+        application, config = self.application, self.application.config
+        row = self._rows.index_select(0, self._cursor)[0]
+        self._cursor.add_(1)
+        application.loss_scalars = row[SCALARS]
+        loss = application.loss(application.draw_batch(self.generator))
+        application.loss_scalars = None
+        auxiliary = list(self._auxiliary.values())
+        gradients = list(torch.autograd.grad(loss * config.loss_scale, [*self._shown, *auxiliary]))
+        gradients, of_auxiliary = gradients[: len(self._shown)], gradients[len(self._shown) :]
         with torch.no_grad():
             finite = [gradients[i].isfinite().all() for i in self._watched]
+            finite += [gradient.isfinite().all() for gradient in of_auxiliary]
             skip = torch.stack(finite).all().logical_not().to(torch.int32).reshape(1) if finite else None
             for i in self._decays if config.weight_decay > 0 else ():
                 gradients[i] = gradients[i].add(self._moved[i], alpha=config.loss_scale * config.weight_decay)
-            row = self._rows.index_select(0, self._cursor)[0]
-            self._cursor.add_(1)
+            betas, eps = (config.beta1, config.beta2), config.eps * config.loss_scale
             for chosen, visible in self._groups(gradients):
                 scheduled_adam_(
                     [self._moved[i] for i in chosen],
@@ -146,15 +173,21 @@ class FieldOptimizer:
                     [self._first[i] for i in chosen],
                     [self._second[i] for i in chosen],
                     [0] * len(chosen),
-                    row[:3],
-                    (config.beta1, config.beta2),
-                    config.eps * config.loss_scale,
+                    row[ADAM],
+                    betas,
+                    eps,
                     visible=visible,
                     skip=skip,
                 )
+            if auxiliary:
+                first, second = (list(t) for t in zip(*self._auxiliary_moments.values(), strict=True))
+                places = [1] * len(auxiliary)
+                scheduled_adam_(
+                    auxiliary, of_auxiliary, first, second, places, row[ADAM], betas, eps, skip=skip
+                )
             if config.ema > 0:
                 for mean, moved in zip(self._means, self._moved, strict=True):
-                    mean.lerp_(moved, row[3])
+                    mean.lerp_(moved, row[MEAN])
         return loss.detach()
 
     def _groups(self, gradients: list[Tensor]) -> list[tuple[list[int], Tensor | None]]:
@@ -166,21 +199,22 @@ class FieldOptimizer:
         return groups + [([i], (gradients[i] != 0).flatten(1).any(-1)) for i in tables]
 
     def _reach(self, step: int, elapsed: float) -> None:
-        """Makes the cursor point at ``step``, uploading rows if it is not among those present, or if time has decayed
-        the learning rate since."""
+        """Makes the cursor point at ``step``, uploading rows if it is not among those present, or if time has changed
+        the schedule since."""
         config = self.application.config
         present = step == self._next and step < self._sent_from + ROWS
-        if present and self._rates[step - self._sent_from] == config.rate_at(step, elapsed):
+        if present and self._scheduled[step - self._sent_from] == self._schedule_at(step, elapsed):
             self._next += 1
             return
-        self._rates = [config.rate_at(s, elapsed) for s in range(step, step + ROWS)]
+        self._scheduled = [self._schedule_at(s, elapsed) for s in range(step, step + ROWS)]
         betas = config.beta1, config.beta2
         rows = [
             [
-                *adam_schedule([rate], s + 1, betas),
+                *adam_schedule(numbers[RATES], s + 1, betas),
                 (1 - config.ema) / (1 - config.ema ** (s + 1)),
+                *numbers[2:],
             ]
-            for s, rate in enumerate(self._rates, step)
+            for s, numbers in enumerate(self._scheduled, step)
         ]
         sent = torch.tensor(rows, dtype=self._rows.dtype)
         if self._rows.is_cuda:
@@ -188,3 +222,9 @@ class FieldOptimizer:
         self._rows.copy_(sent, non_blocking=True)
         self._cursor.zero_()
         self._sent_from, self._next = step, step + 1
+
+    def _schedule_at(self, step: int, elapsed: float) -> tuple[float, ...]:
+        config = self.application.config
+        rate = config.rate_at(step, elapsed)
+        learns = config.share_at(step, elapsed) >= AUXILIARY_START
+        return rate, AUXILIARY_RATE * rate if learns else 0.0, *config.loss_scalars_at(step, elapsed)

@@ -1,8 +1,8 @@
-"""Posed images for a radiance field: pixels as bytes on the device, their cameras, and the box of the scene."""
+"""Posed images for a radiance field: pixels as bytes on the device, their cameras, the box of the scene, and scores."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Points, View
+from luxel.render.camera import Camera, Points, View
 from luxel.render.errors import LuxelError
 from luxel.render.lens import require_pinhole
+from luxel.render.metrics import affine_fit, psnr, ssim
 
 Box = tuple[float, float, float, float, float, float]
 
@@ -102,6 +103,16 @@ class DeviceImages(NamedTuple):
         )
 
 
+def views_of(pixels: Tensor, table: Tensor) -> Tensor:
+    """Number of the image of each pixel, int64 [R]; of negative numbers, which are of none, 0.
+
+    Args:
+        pixels: numbers over the images of all views, int64 [R].
+        table: of `DeviceImages`.
+    """
+    return torch.searchsorted(table[:, 0].contiguous(), pixels.clamp_min(0), right=True) - 1
+
+
 def read_view(view: View) -> tuple[Tensor, Tensor | None]:
     """The pixels of a view, uint8 [H W, 3], or [H W, 4] with alpha, and their weights uint8 [H W] or None.
 
@@ -136,6 +147,35 @@ def target_of(view: View, background: Tensor) -> tuple[Tensor, Tensor | None]:
         rgb = alpha * rgb + (1 - alpha) * background
     weights = None if weight is None else weight.to(background.device).float().view(shape)
     return rgb.view(*shape, 3), weights
+
+
+def mean_scores(
+    layers: Callable[[Camera, Tensor], tuple[Tensor, Tensor, Tensor]],
+    views: Sequence[View],
+    behind: Tensor,
+    aligned: bool = False,
+) -> dict[str, float]:
+    """Means over views: "psnr" (dB) and "ssim" of renders as they are.
+
+    Args:
+        layers: colours [H, W, 3], alpha [H, W] and depth of a camera on a background.
+        views: one or more.
+        behind: background of images with alpha, [3].
+        aligned: also "psnr_aligned", after the affine transform of each render's colours that brings it nearest to its
+            photograph: without differences of exposure and white balance.
+    """
+    scores: list[dict[str, float]] = []
+    for view in views:
+        target, weight = target_of(view, behind)
+        colours, alpha, _ = layers(view.camera.to(behind.device), behind)
+        image = colours.clamp(0, 1)
+        score = {"psnr": psnr(image, target, weight), "ssim": ssim(image, target, weight)}
+        if aligned:
+            transparent = read_view(view)[0].shape[1] == 4
+            fitted = affine_fit(image, target, weight, (1 - alpha, behind) if transparent else None)
+            score["psnr_aligned"] = psnr(fitted, target, weight)
+        scores.append(score)
+    return {name: sum(score[name] for score in scores) / len(scores) for name in scores[0]}
 
 
 def box_of(views: Sequence[View], points: Points | None = None) -> Box:

@@ -30,11 +30,12 @@ from luxel.render.fields.posed_images import (
     DeviceImages,
     PosedImages,
     box_of,
-    target_of,
+    mean_scores,
+    views_of,
 )
 from luxel.render.fields.radiance_config import RadianceConfig
 from luxel.render.fields.sky import Sky, pixel_directions
-from luxel.render.metrics import psnr, ssim
+from luxel.render.fields.views.exposure import Exposure
 from luxel.render.ops.field.colour_inputs import HARMONICS, colour_inputs
 from luxel.render.ops.field.composite import composite
 from luxel.render.ops.field.draw_pixels import draw_pixels
@@ -104,6 +105,8 @@ class RadianceField(Application):
         self.rays = max(1, config.batch // (16 if self.sky is not None else 2))
         self.register_buffer("box", torch.tensor(BLENDER_BOX, dtype=torch.float64))
         self.register_buffer("live", torch.tensor([max(1, config.batch // 1024)], dtype=torch.int32))
+        self.drawing = config.drawing
+        self._exposure: Exposure | None = None
         self._region: tuple[Any, Region] | None = None
         self._snapshot: Snapshot | None = None
         self._renderer: WavefrontRenderer | None = None
@@ -164,6 +167,8 @@ class RadianceField(Application):
             raise LuxelError(f"The box {list(box)} is empty.", "Give low x y z, then high x y z.")
         self.box.copy_(torch.tensor(box, dtype=torch.float64))
         self._data = given
+        if self.config.exposure != "none":
+            self._exposure = Exposure(self.config.exposure, len(given.views), device)
         if self.config.whole:
             near = max(self._images.near, nearest(given.views, given.points, self.region.size))
             self._images = self._images._replace(near=near)
@@ -184,7 +189,7 @@ class RadianceField(Application):
         return Drawn(numbers[:1], *drawn)
 
     def loss(self, batch: Drawn) -> Tensor:
-        """The Huber loss of the colours, averaged over rays and channels."""
+        """The Huber loss of the colours, averaged over rays and channels, and the terms that the options add."""
         samples = self._samples(batch)
         density, colour = self.evaluate_at(samples.positions, samples.directions)
         seen = composite(
@@ -203,19 +208,37 @@ class RadianceField(Application):
         rgb = seen.rgb
         if self.sky is not None:
             rgb = rgb + seen.transmittance[:, None] * self._sky_of(batch, samples)
+        if self._exposure is not None:
+            rgb = self._exposed(self._exposure, rgb, seen.transmittance, batch, samples)
         total = torch.nn.functional.huber_loss(rgb, batch.targets, reduction="sum", delta=self.config.huber)
         if self.config.distortion:
-            total = total + 3 * self.config.distortion * seen.distortion.sum()
+            given = self.loss_scalars
+            weight = 3 * self.config.distortion if given is None else given[0]
+            total = total + weight * seen.distortion.sum()
         rays = samples.counters[RAYS] - samples.counters[LEFT_OUT]  # rays without room have no loss
-        return total / (3 * rays.clamp_min(1))
+        mean = total / (3 * rays.clamp_min(1))
+        return mean if self._exposure is None else mean + self._exposure.penalty()
+
+    def auxiliary_parameters(self) -> dict[str, Tensor]:
+        """The exposures of the training images, where they are learnt."""
+        return {} if self._exposure is None else {"exposure": self._exposure.table}
 
     def _sky_of(self, batch: Drawn, samples: Samples) -> Tensor:
         """The colours behind the rays of a step, [R, 3]; 0 for rows without a ray, and for those that may lack room."""
         assert self.sky is not None
         images = self._training_images()
         directions = pixel_directions(batch.pixels, images.table, images.world_to_cam, images.intrinsics)
-        counts = (samples.ranges[:, 1] > 0) | (samples.counters[LEFT_OUT] == 0)
-        return torch.where(((batch.pixels >= 0) & counts)[:, None], self.sky(directions), 0.0)
+        return torch.where(_counting(batch, samples)[:, None], self.sky(directions), 0.0)
+
+    def _exposed(
+        self, exposure: Exposure, rgb: Tensor, transmittance: Tensor, batch: Drawn, samples: Samples
+    ) -> Tensor:
+        """The colours of rays as the photographs show them; where there is no ray, as they are."""
+        images = self._training_images()
+        views = views_of(batch.pixels, images.table)
+        kept = (transmittance, batch.backgrounds) if images.pixels.shape[1] == 4 else ()
+        shown = exposure.apply(rgb, views, *kept)
+        return torch.where(_counting(batch, samples)[:, None], shown, rgb)
 
     def evaluate_at(self, positions: Tensor, directions: Tensor) -> tuple[Tensor, Tensor]:
         """Density [S] and colour [S, 3] before their activations.
@@ -249,13 +272,16 @@ class RadianceField(Application):
     def layers(self, camera: Camera, background: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Colours [H, W, 3], alpha [H, W], and the mean distance along the ray by weight, [H, W]; as `render`."""
         if self.sky is not None:
+            sky = self.sky.behind(camera)  # before the wait at the end of a frame
             colours, alpha, depth = self._march(camera, None)
-            return colours + (1 - alpha[..., None]) * self.sky.behind(camera), alpha, depth
+            return torch.addcmul(colours, 1 - alpha[..., None], sky), alpha, depth
         return self._march(camera, background)
 
     def _march(self, camera: Camera, background: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """`layers` on a background of one colour."""
-        region = self.region._replace(near=camera.near, far=camera.far)
+        own, drawing = self.region, self.drawing
+        steps = {"step": own.step * drawing.steps, "growth": own.growth * drawing.steps}
+        region = own._replace(near=camera.near, far=camera.far, **steps)
         behind = self.box.new_zeros(3) if background is None else background
         behind = behind.to(self.device, torch.float32)
         evaluate = self._snapshot = refreshed_snapshot(self.density, self._snapshot)
@@ -265,7 +291,8 @@ class RadianceField(Application):
             colour, density = self.colour.beside_directions(evaluate(x, live), directions, live)
             return density, colour
 
-        given = camera, region, self.occupancy.bits, behind, self.scale
+        bits = self.occupancy.bits_above(drawing.threshold)
+        given = camera, region, bits, behind, self.scale, drawing.transmittance
         if not (
             counts_on_device(self.device) and supports_live_count(evaluate) and self.colour.joins_directions()
         ):
@@ -282,20 +309,17 @@ class RadianceField(Application):
         return super()._apply(fn, recurse)
 
     def evaluate(self) -> dict[str, float]:
-        """Mean PSNR (dB) and SSIM over the held-out views, or over some training views if there are none."""
+        """`scores`, aligned too if exposures are learnt."""
+        return self.scores(aligned=self.config.exposure != "none")
+
+    def scores(self, aligned: bool) -> dict[str, float]:
+        """`mean_scores` over the held-out views, or over some training views if there are none."""
         self._training_images()
         assert self._data is not None
         views = list(self._data.held_out) or list(self._data.views)[:SCORED]
-        behind = torch.tensor(self._data.background, device=self.device)
-        scores: list[tuple[float, float]] = []
-        for view in views:
-            target, weight = target_of(view, behind)
-            image = self.render(view.camera.to(self.device), behind).clamp(0, 1)
-            scores.append((psnr(image, target, weight), ssim(image, target, weight)))
-        return {
-            "psnr": sum(s[0] for s in scores) / len(scores),
-            "ssim": sum(s[1] for s in scores) / len(scores),
-        }
+        return mean_scores(
+            self.layers, views, torch.tensor(self._data.background, device=self.device), aligned
+        )
 
     def _samples(self, batch: Drawn) -> Samples:
         """Samples of a step: the visible ones, or all."""
@@ -349,6 +373,11 @@ class RadianceField(Application):
         if self._images is None:
             raise LuxelError("This radiance field has no photographs.", "Call begin with a capture first.")
         return self._images
+
+
+def _counting(batch: Drawn, samples: Samples) -> Tensor:
+    """Which rows of a step are rays that surely have room for their samples, bool [R]."""
+    return (batch.pixels >= 0) & ((samples.ranges[:, 1] > 0) | (samples.counters[LEFT_OUT] == 0))
 
 
 def _target_count(room: int) -> int:

@@ -3,13 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple, get_args
 
 from luxel.render.bounds import Bounds, Positive, ShareBelow1, Weight
 from luxel.render.fields.config import FieldConfig
 from luxel.render.ops.field.cascade_count import MOST_CASCADES
+from luxel.render.ops.field.composite import MIN_TRANSMITTANCE
 
 ExtentName = Literal["auto", "box", "contracted", "cascades"]
+ExposureName = Literal["none", "gain", "affine"]
+
+FALL = 0.75  # share of the run in which the weight of the distortion changes
+LEVELS = 48  # equal ratios by which it does
+DRAWN_TRANSMITTANCE = 4e-3  # of whole places: a level of 8 bits
+
+
+class Drawing(NamedTuple):
+    """How rays are marched when images are drawn.
+
+    Attributes:
+        transmittance: a ray ends where its transmittance falls below.
+        threshold: least density of cells, of the training's; at most 1: the cells of the training.
+        steps: length of steps, of the training's.
+    """
+
+    transmittance: float = MIN_TRANSMITTANCE
+    threshold: float = 1.0
+    steps: float = 1.0
 
 
 @dataclass
@@ -35,6 +55,18 @@ class RadianceConfig(FieldConfig):
     distortion: Weight | None = None
     """Weight of the distortion loss, which draws the weights along a ray together (Barron et al. 2022, equation 15);
     None: 0.01 in a whole place, otherwise 0."""
+    distortion_final: Weight | None = None
+    """Weight of the distortion loss in the last quarter of the run, to which it changes from `distortion` by equal
+    ratios; None: as `distortion`."""
+    exposure: ExposureName = "none"
+    """Learn how the exposure and white balance of each training image differ from the others', so that the field need
+    not show it. gain: a factor per channel; affine: a matrix and an offset; none: for photographs of one exposure."""
+    drawn_transmittance: ShareBelow1 | None = None
+    """Drawing: rays end where their transmittance falls below this; None: 1e-4, in a whole place 4e-3."""
+    drawn_threshold: Annotated[float, Bounds(1, 1e6)] = 1.0
+    """Drawing: least density of occupied cells, as a multiple of the training's; larger values leave out thin fog."""
+    drawn_steps: Annotated[float, Bounds(0.25, 16)] = 1.0
+    """Drawing: length of steps along rays, as a multiple of the training's."""
     sky: bool | None = None
     """Learn the colour behind a whole place by direction; images must have no alpha. None: in a whole place
     whose images have none."""
@@ -49,13 +81,45 @@ class RadianceConfig(FieldConfig):
         """Whether the field is of a whole place; not before "auto" is resolved."""
         return self.extent in ("contracted", "cascades")
 
+    @property
+    def drawing(self) -> Drawing:
+        """How rays are marched when images are drawn."""
+        own = DRAWN_TRANSMITTANCE if self.whole else MIN_TRANSMITTANCE
+        ends = own if self.drawn_transmittance is None else self.drawn_transmittance
+        return Drawing(ends, self.drawn_threshold, self.drawn_steps)
+
+    def distortion_at(self, step: int, elapsed: float = 0.0) -> float:
+        """The weight of the distortion loss in a step, before which a share of `seconds` has elapsed.
+
+        It is start (end / start)^(s / FALL) until the share FALL of the run, with s rounded down to one of LEVELS.
+        """
+        start = self.distortion or 0.0
+        if self.distortion_final is None or start == 0.0:
+            return start
+        level = min(int(LEVELS * self.share_at(step, elapsed) / FALL), LEVELS)
+        return start * (self.distortion_final / start) ** (level / LEVELS)
+
+    def loss_scalars_at(self, step: int, elapsed: float = 0.0) -> tuple[float, ...]:
+        """The factor of the distortion in the sum over rays and channels."""
+        return (3 * self.distortion_at(step, elapsed),) if self.distortion else ()
+
     def problems(self) -> list[tuple[bool, str]]:
         """As of all fields; a box has no surroundings."""
         surroundings = (self.cascades or 1) > 1 or bool(self.growth) or bool(self.sky)
+        # Open options are those of a whole place, or refused once the capture has decided against one.
+        constant = self.distortion == 0 or (self.distortion is None and self.extent == "box")
         return [
             *super().problems(),
             (
                 self.extent == "box" and surroundings,
                 "cascades, growth and sky need extent contracted or cascades: a box has no surroundings",
+            ),
+            (
+                self.distortion_final is not None and (constant or self.distortion_final == 0),
+                "distortion_final needs distortion above 0, and must be above 0 itself: it is reached by equal ratios",
+            ),
+            (
+                self.exposure not in get_args(ExposureName),
+                "exposure must be none, gain or affine; other models are those of primitives",
             ),
         ]

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from luxel.render.camera import Camera
 from luxel.render.fields.drawing.rays import camera_rays
 from luxel.render.fields.mlp import Mlp
+from luxel.render.fields.posed_images import views_of
 from luxel.render.ops.field.colour_inputs import HARMONICS, colour_inputs
 
 WIDTH = 32
@@ -46,8 +47,7 @@ def pixel_directions(pixels: Tensor, views: Tensor, world_to_cam: Tensor, intrin
         views: number of the first pixel and width of each, int64 [V, 2].
         world_to_cam, intrinsics: of the views, [V, 4, 4], [V, 4].
     """
-    held = pixels.clamp_min(0)
-    view = torch.searchsorted(views[:, 0].contiguous(), held, right=True) - 1
+    held, view = pixels.clamp_min(0), views_of(pixels, views)
     first, width = views[view].unbind(-1)
     column, row = (held - first) % width, (held - first) // width
     fx, fy, cx, cy = intrinsics[view].unbind(-1)

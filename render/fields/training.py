@@ -308,7 +308,7 @@ def _require_state(checkpoint: Checkpoint) -> None:
 def in_words(scores: dict[str, float]) -> str:
     """Scores as text, with units."""
     return ", ".join(
-        f"{name.upper()} {value:.2f} dB"
+        f"{name.replace('psnr', 'PSNR').replace('_', ' ')} {value:.2f} dB"
         if name.startswith("psnr")
         else f"{name.replace('_', ' ')} {value:.4g}"
         for name, value in scores.items()

@@ -1,0 +1,1 @@
+"""What a field learns of its training views."""
