@@ -47,6 +47,7 @@ RANKS = (
         "pose_refinement",
         "lens_views",
         "evaluate",
+        "apparent_centres",
         "surface_depth",
         "replay",
         "backends",

@@ -93,14 +93,17 @@ def _torus(tube: float, o: Tensor, d: Tensor) -> Tensor:
     value = ((knots * knots + p2) * knots + p1) * knots + p0
     change = (value[:-1] > 0) != (value[1:] > 0)
     first = change.to(torch.uint8).argmax(0, keepdim=True)
-    low, high = knots.gather(0, first)[0], knots.gather(0, first + 1)[0]
-    outside = value.gather(0, first)[0] > 0
+    met = change.any(0) & (left > 0) & (begin < end)
+    low, high = knots.gather(0, first)[0][met], knots.gather(0, first + 1)[0][met]
+    outside = value.gather(0, first)[0][met] > 0
+    p2, p1, p0 = p2.expand_as(met)[met], p1[met], p0[met]
     for _ in range(BISECTIONS):
         s = 0.5 * (low + high)
         before = ((((s * s + p2) * s + p1) * s + p0) > 0) == outside
         low, high = torch.where(before, s, low), torch.where(before, high, s)
-    met = change.any(0) & (left > 0) & (begin < end)
-    return torch.where(met, (0.5 * (low + high) + middle) / length, math.inf)
+    t = torch.full_like(left, math.inf)
+    t[met] = (0.5 * (low + high) + middle[met]) / length.expand_as(met)[met]
+    return t
 
 
 def _cubic_roots(p: Tensor, q: Tensor) -> Tensor:

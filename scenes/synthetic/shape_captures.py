@@ -178,7 +178,8 @@ def visible_surface(
         depth = scene.depth(camera)
         hits.append(_world_points(camera, depth, depth.isfinite().nonzero()))
     kept = _one_of_each_cube(torch.cat(hits), spacing).requires_grad_()
-    (normals,) = torch.autograd.grad(distances(solids, kept).sum(), kept)
+    with torch.enable_grad():
+        (normals,) = torch.autograd.grad(distances(solids, kept).sum(), kept)
     return SurfacePoints(kept.detach(), torch.nn.functional.normalize(normals, dim=-1))
 
 

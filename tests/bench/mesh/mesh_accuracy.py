@@ -6,11 +6,13 @@ What it measures
     the exact surface; completeness: mean distance of what the cameras see of the surface to the mesh; chamfer: the
     mean of both, and the same as a share of the longest side of the shapes' box. Normals: mean and median angle
     between the mesh and the exact surface, in degrees. "exact" fuses the exact depth, which bounds what fusion reaches.
-    Depth "centres" is what the export fuses, of 3D Gaussians that of their centres; "rays" is where rays meet them.
+    "offset" is the mean signed distance of the points of the mesh, below 0 inside.
+    Depth "centres" is what the export fuses, of 3D Gaussians that of their centres; "rays" is where rays meet them,
+    "triangulated" the same with the corrections of `luxel.render.apparent_centres`.
 
 How to run
     python tests/bench/mesh/mesh_accuracy.py [--kind links blocks] [--views 100] [--side 800] [--resolution 512]
-        [--depth rays centres] [--steps 30000] [--device cuda] [VARIANT ...]
+        [--depth centres rays triangulated] [--steps 30000] [--device cuda] [--keep FOLDER] [VARIANT ...]
     Variants are those of `luxel bench train`, such as luxel:preset=surface or luxel:primitive=convexes. Without any:
     3D Gaussians, the same with preset surface, and surfels with preset surface.
 """
@@ -22,6 +24,7 @@ import json
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,23 +51,30 @@ from luxel.viewer.bench.train.variants import parse_variant
 from luxel.viewer.runs import load_any_scene
 
 SAMPLES = 200_000
+DEPTHS = ("centres", "rays", "triangulated")
 VARIANTS = ("luxel:preset=default", "luxel:preset=surface", "luxel:primitive=surfels,preset=surface")
 
 
 def accuracy(mesh: TriangleMesh, solids: tuple[StaticSolid, ...], truth: SurfacePoints) -> dict[str, float]:
-    """Distances in world units and as a share of the box's longest side, angles in degrees."""
-    mesh = mesh.to("cpu").to(torch.float64)
-    points, normals = on_mesh(mesh)
+    """Distances in world units and as a share of the box's longest side, angles in degrees.
+
+    All on the device of ``truth``. Distances to the mesh are in float32 on a GPU: off by 1e-7 of the box or so.
+    """
+    device = truth.xyz.device
+    mesh = mesh.to(device).to(torch.float64)
+    points, normals = (part.to(device) for part in on_mesh(mesh))
     points.requires_grad_()
     away = distances(solids, points)
     (exact,) = torch.autograd.grad(away.sum(), points)
     cosines = (torch.nn.functional.normalize(exact, dim=-1) * normals).sum(-1).clamp(-1, 1)
     angles = torch.rad2deg(torch.arccos(cosines))
     accurate = float(away.detach().abs().mean())
-    complete = float(mesh_distance(truth.xyz, MeshTree.build(mesh), "none").mean())
+    kind = torch.float64 if device.type == "cpu" else torch.float32
+    complete = float(mesh_distance(truth.xyz.to(kind), MeshTree.build(mesh.to(kind)), "none").mean())
     size = float((truth.xyz.amax(0) - truth.xyz.amin(0)).max())
     return {
         "accuracy": accurate,
+        "offset": float(away.detach().mean()),
         "completeness": complete,
         "chamfer": (accurate + complete) / 2,
         "chamfer_of_box": (accurate + complete) / 2 / size,
@@ -78,9 +88,10 @@ def on_mesh(mesh: TriangleMesh) -> tuple[Tensor, Tensor]:
     """Random points, uniform by area, and the normals there, [SAMPLES, 3] each."""
     generator = torch.Generator().manual_seed(0)
     sums = mesh.areas().cumsum(0)
-    face = torch.searchsorted(sums, torch.rand(SAMPLES, generator=generator).double() * sums[-1])
-    face.clamp_(max=len(sums) - 1)
-    u, v = torch.rand(2, SAMPLES, generator=generator).double()
+    share, u, v = (
+        torch.rand(shape, generator=generator).double().to(sums) for shape in (SAMPLES, SAMPLES, SAMPLES)
+    )
+    face = torch.searchsorted(sums, share * sums[-1]).clamp_(max=len(sums) - 1)
     weights = torch.stack([1 - u.sqrt(), u.sqrt() * (1 - v), u.sqrt() * v], -1)
     points = (weights[..., None] * mesh.corners()[face]).sum(1)
     return points, torch.nn.functional.normalize(mesh.face_vectors()[face], dim=-1)
@@ -88,16 +99,17 @@ def on_mesh(mesh: TriangleMesh) -> tuple[Tensor, Tensor]:
 
 def exact_fusion(kind: str, options: argparse.Namespace) -> TriangleMesh:
     """The mesh that fusion makes of exact depth."""
-    scene = StaticScene(SHAPE_CAPTURES[kind](), shadow_side=0)
-    views = []
-    for camera in shape_cameras(options.views, options.side):
-        view = scene.render(camera, samples=1)
-        views.append((view.depth.nan_to_num(posinf=0.0), view.rgb, camera))
-    fusion = DepthFusion(torch.full((3,), -1.0), 2.0, options.resolution, torch.device("cpu"))
-    for depth, _, camera in views:
+    device = torch.device(options.device)
+    scene = StaticScene(SHAPE_CAPTURES[kind](), device=device, shadow_side=0)
+    views = [
+        (scene.depth(camera).nan_to_num(posinf=0.0), camera)
+        for camera in (camera.to(device) for camera in shape_cameras(options.views, options.side))
+    ]
+    fusion = DepthFusion(torch.full((3,), -1.0), 2.0, options.resolution, device)
+    for depth, camera in views:
         fusion.reserve(depth, camera)
-    for view in views:
-        fusion.add(*view)
+    for depth, camera in views:
+        fusion.add(depth, depth.new_zeros(()).expand(*depth.shape, 3), camera)
     return fusion.surface().mesh
 
 
@@ -107,15 +119,20 @@ def measure(kind: str, text: str, options: argparse.Namespace, folder: Path) -> 
     capture = open_capture(folder)
     if options.steps:
         text = f"{text}{',' if ':' in text else ':'}steps={options.steps}"
-    variant = parse_variant(text, preset("default", "gaussians"), 1).with_seed(options.seed)
+    first = replace(preset("default", "gaussians"), lpips=False, save_renders=0)
+    variant = parse_variant(text, first, 1).with_seed(options.seed)
     cameras = [view.camera for view in (*capture.train, *capture.test)]
     fused: dict[str, tuple[TriangleMesh, float]] = {}
 
     def keep(run: Path, name: str, backend: str) -> None:
         scene = load_any_scene(run).to(device)
+        render = {"antialiased": variant.config.antialiased} if scene.antialiases else {}  # as the export
         for depth in options.depth * (1 if device.type == "cpu" else 2):  # the first loads kernels
             begin = time.perf_counter()
-            mesh = scene_surface(scene, cameras, options.resolution, exact=depth == "rays").mesh
+            how = {"exact": depth != "centres", "triangulate": depth == "triangulated", **render}
+            mesh = scene_surface(scene, cameras, options.resolution, **how).mesh
+            if device.type == "cuda":
+                torch.cuda.synchronize()
             fused[depth] = mesh, time.perf_counter() - begin
             said(f"{kind}, {text}: fused", begin)
 
@@ -147,30 +164,40 @@ def main() -> int:
     parser.add_argument("--views", type=int, default=100)
     parser.add_argument("--side", type=int, default=800)
     parser.add_argument("--resolution", type=int, default=512)
-    parser.add_argument("--depth", nargs="+", choices=("rays", "centres"), default=["centres"])
+    parser.add_argument("--depth", nargs="+", choices=DEPTHS, default=list(DEPTHS))
     parser.add_argument("--steps", type=int, help="instead of those of the variants")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--keep", type=Path, help="folder of captures, which are read if they are there")
     parser.add_argument("--exact", action="store_true", help="fuse exact depth too")
     options = parser.parse_args()
     for kind in options.kind:
         with tempfile.TemporaryDirectory() as name:
-            begin = time.perf_counter()
-            folder = write_shape_capture(
-                name, kind, views=options.views, side=options.side, device=options.device
-            )
-            said(f"{kind}: capture", begin)
-            begin, solids = time.perf_counter(), SHAPE_CAPTURES[kind]()
-            seen_by = shape_cameras(options.views, max(1, options.side // 2))
-            options.truth = visible_surface(solids, seen_by, device=options.device)
-            said(f"{kind}: exact surface", begin)
+            folder = prepared(kind, options, options.keep or Path(name))
             if options.exact:
-                scores = accuracy(exact_fusion(kind, options), solids, options.truth)
+                begin = time.perf_counter()
+                mesh = exact_fusion(kind, options)
+                said(f"{kind}, exact: fused", begin)
+                scores = accuracy(mesh, SHAPE_CAPTURES[kind](), options.truth)
                 print(json.dumps({"kind": kind, "variant": "exact", **_rounded(scores)}), flush=True)
+                said(f"{kind}, exact: fused and measured", begin)
             for text in options.variants:
                 for scores in measure(kind, text, options, folder):
                     print(json.dumps({"kind": kind, "variant": text, **_rounded(scores)}), flush=True)
     return 0
+
+
+def prepared(kind: str, options: argparse.Namespace, into: Path) -> Path:
+    """The folder of a capture, generated unless it is there; sets `options.truth`."""
+    begin, folder = time.perf_counter(), into / f"{kind}-{options.views}-{options.side}"
+    if not (folder / "transforms.json").exists():  # written last
+        write_shape_capture(folder, kind, views=options.views, side=options.side, device=options.device)
+    said(f"{kind}: capture", begin)
+    begin = time.perf_counter()
+    seen_by = shape_cameras(options.views, max(1, options.side // 2))
+    options.truth = visible_surface(SHAPE_CAPTURES[kind](), seen_by, device=options.device)
+    said(f"{kind}: exact surface", begin)
+    return folder
 
 
 def said(what: str, begin: float) -> None:
