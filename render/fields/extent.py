@@ -21,7 +21,7 @@ CLEAR = 1.1  # half of a contracted inner box, as a multiple of the reach of the
 NEAR = 0.05  # without points, where training rays begin, in sides of the inner box
 MOST_POINTS = 10_000  # that depths are taken of
 GROWTH = 1 / 256  # of steps with the distance in a whole place (Müller et al. 2022, appendix E.1)
-DISTORTION = 0.01
+DISTORTION, DISTORTION_FINAL = 0.01, 3e-4  # fog goes first, and what is thin is learnt then
 LEAST_FINEST, MOST_FINEST = 256, 1 << 17  # points along a whole place
 CASCADES = 5  # where nothing says how far a place reaches
 MOST_BY_CAPTURE = 9
@@ -54,10 +54,12 @@ def adapted_to(config: RadianceConfig, data: PosedImages | Sequence[View]) -> Ra
     if config.finest is None:
         config = dataclasses.replace(config, finest=finest_of(config, views, given.points))
     entries = next(entries for most, entries in ENTRIES if pixels <= 2**most)
+    if config.distortion is None:
+        end = DISTORTION_FINAL if config.distortion_final is None else config.distortion_final
+        config = dataclasses.replace(config, distortion=DISTORTION, distortion_final=end)
     return dataclasses.replace(
         config,
         growth=GROWTH if config.growth is None else config.growth,
-        distortion=DISTORTION if config.distortion is None else config.distortion,
         sky=not transparent if config.sky is None else config.sky,
         log2_entries=entries if config.log2_entries is None else config.log2_entries,
     )

@@ -57,7 +57,7 @@ class RadianceConfig(FieldConfig):
     None: 0.01 in a whole place, otherwise 0."""
     distortion_final: Weight | None = None
     """Weight of the distortion loss in the last quarter of the run, to which it changes from `distortion` by equal
-    ratios; None: as `distortion`."""
+    ratios; None: as `distortion`, and 3e-4 where that is not given either."""
     exposure: ExposureName = "none"
     """Learn how the exposure and white balance of each training image differ from the others', so that the field need
     not show it. gain: a factor per channel; affine: a matrix and an offset; none: for photographs of one exposure."""

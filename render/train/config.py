@@ -195,7 +195,7 @@ class TrainConfig(Options):
     backend: Backend = "luxel"
     """Rasterizer backend: luxel's own, or gsplat (an NVIDIA GPU and `pip install 'luxel[gsplat]'`)."""
     deterministic: bool = False
-    """Bit-identical results from the same seed on a GPU too (slower); on a CPU they always are."""
+    """Bit-identical results from the same seed on a GPU too (slower), unless cameras are learnt; on a CPU they are."""
     images: Literal["auto", "device", "stream"] = "auto"
     """Where images are kept: all on the device, or streamed step by step; auto: by a memory estimate."""
     reorder_every: StepsOrNever = 2000

@@ -39,10 +39,10 @@ class SplitStrategy(Strategy):
     sharp_share: Share = 0.2
     """Share of the pixels of the scene that show detail in sharp photographs. Where fewer do, `pixels_each` is divided
     by the square root of their ratio: soft photographs carry fewer Gaussians still; 0: they do not."""
-    grow_grad2d: Positive = 2.2e-4
+    grow_grad2d: Positive = 2.6e-4
     """Mean absolute screen gradient (per half image size) above which a Gaussian is split, in runs of up to 7,000
     steps."""
-    finer_power: Share = 0.265
+    finer_power: Share = 0.38
     """Longer runs can fit more: `grow_grad2d` is multiplied by (7,000 / steps) to this power; 0: it is the same."""
     growth: Annotated[float, Bounds(0, 100)] = 0.1
     """Largest share by which the count grows at each refinement."""

@@ -73,7 +73,7 @@ def test_equal_weights_train_as_one_weight(device: torch.device) -> None:
         for a, b in zip(first[1].parameters(), others[0][1].parameters(), strict=True):
             assert torch.equal(a, b)
     else:
-        assert others[0][0] == pytest.approx(first[0], rel=0.05)
+        assert others[0][0][:4] == pytest.approx(first[0][:4], rel=0.01)  # later on, orders of sums tell
     assert others[1][0][-1] < first[0][-1]
 
 

@@ -129,7 +129,10 @@ def test_what_a_capture_chooses():
     )
     assert isinstance(chosen, RadianceConfig)
     assert (chosen.extent, chosen.cascades, chosen.sky, chosen.log2_entries) == ("contracted", 3, True, 19)
-    assert chosen.growth == 1 / 256 and chosen.distortion == 0.01 and chosen.finest == 64
+    assert (chosen.growth, chosen.finest) == (1 / 256, 64)
+    assert (chosen.distortion, chosen.distortion_final) == (0.01, 3e-4)
+    given = replace(CONFIG, extent="contracted", distortion=1e-3)
+    assert RadianceField.adapt_config(given, PosedImages(views, points=points)).distortion_final is None
     open_options = replace(CONFIG, finest=None, growth=None)
     for size, points_given in itertools.product((8, 80), (points, None)):
         for extent in ("auto", "cascades", "contracted"):

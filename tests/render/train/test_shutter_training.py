@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from moving import Moving, assert_replayed_alike, brisk
+from moving import Moving, assert_replayed_alike
 from test_step import assert_same_step, general, in_the_middle
 from toy_run import ToyRun, drop_checkpoints
 
@@ -198,7 +198,7 @@ def test_what_cannot_have_a_rolling_shutter_refuses_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["gaussians", "gaussians4d"])
 @pytest.mark.parametrize("device", ["cuda"], indirect=True)
 def test_a_step_is_replayed(tmp_path: Path, device: torch.device, name: str) -> None:
+    """Gradients by the velocities of cameras are summed in any order on a GPU."""
     capture = rolling_rig()
-    config = brisk(capture.config(name, deterministic=True))
-    config.rolling_shutter = True
-    assert_replayed_alike(capture, config, tmp_path, device)
+    config = capture.config(name, strategy=FixedCount(), rolling_shutter=True)
+    assert_replayed_alike(capture, config, tmp_path, device, bits=False)
