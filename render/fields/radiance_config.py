@@ -16,6 +16,7 @@ ExposureName = Literal["none", "gain", "affine"]
 FALL = 0.75  # share of the run in which the weight of the distortion changes
 LEVELS = 48  # equal ratios by which it does
 DRAWN_TRANSMITTANCE = 4e-3  # of whole places: a level of 8 bits
+DRAWN_STEPS = 1.25  # likewise
 
 
 class Drawing(NamedTuple):
@@ -65,8 +66,8 @@ class RadianceConfig(FieldConfig):
     """Drawing: rays end where their transmittance falls below this; None: 1e-4, in a whole place 4e-3."""
     drawn_threshold: Annotated[float, Bounds(1, 1e6)] = 1.0
     """Drawing: least density of occupied cells, as a multiple of the training's; larger values leave out thin fog."""
-    drawn_steps: Annotated[float, Bounds(0.25, 16)] = 1.0
-    """Drawing: length of steps along rays, as a multiple of the training's."""
+    drawn_steps: Annotated[float, Bounds(0.25, 16)] | None = None
+    """Drawing: length of steps along rays, as a multiple of the training's; None: 1, in a whole place 1.25."""
     sky: bool | None = None
     """Learn the colour behind a whole place by direction; images must have no alpha. None: in a whole place
     whose images have none."""
@@ -84,9 +85,10 @@ class RadianceConfig(FieldConfig):
     @property
     def drawing(self) -> Drawing:
         """How rays are marched when images are drawn."""
-        own = DRAWN_TRANSMITTANCE if self.whole else MIN_TRANSMITTANCE
-        ends = own if self.drawn_transmittance is None else self.drawn_transmittance
-        return Drawing(ends, self.drawn_threshold, self.drawn_steps)
+        usual = Drawing(DRAWN_TRANSMITTANCE, 1.0, DRAWN_STEPS) if self.whole else Drawing()
+        ends = usual.transmittance if self.drawn_transmittance is None else self.drawn_transmittance
+        steps = usual.steps if self.drawn_steps is None else self.drawn_steps
+        return Drawing(ends, self.drawn_threshold, steps)
 
     def distortion_at(self, step: int, elapsed: float = 0.0) -> float:
         """The weight of the distortion loss in a step, before which a share of `seconds` has elapsed.

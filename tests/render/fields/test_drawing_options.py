@@ -12,7 +12,7 @@ from test_whole_places import CONFIG
 from luxel.render.camera import Camera
 from luxel.render.fields.drawing.wavefront_polled import render_wavefront_polled
 from luxel.render.fields.occupancy import THRESHOLD, Occupancy
-from luxel.render.fields.radiance_config import DRAWN_TRANSMITTANCE, Drawing
+from luxel.render.fields.radiance_config import DRAWN_STEPS, DRAWN_TRANSMITTANCE, Drawing
 from luxel.render.ops.field.composite import MIN_TRANSMITTANCE
 
 CPU = torch.device("cpu")
@@ -25,7 +25,7 @@ def camera_of() -> Camera:
 def test_what_is_chosen() -> None:
     box, place = replace(CONFIG, extent="box", growth=None), replace(CONFIG, extent="cascades")
     assert box.drawing == Drawing(MIN_TRANSMITTANCE, 1.0, 1.0)
-    assert place.drawing == Drawing(DRAWN_TRANSMITTANCE, 1.0, 1.0)
+    assert place.drawing == Drawing(DRAWN_TRANSMITTANCE, 1.0, DRAWN_STEPS)
     chosen = replace(place, drawn_transmittance=0.02, drawn_threshold=3.0, drawn_steps=1.5)
     assert chosen.drawing == (0.02, 3.0, 1.5)
     assert SmallRadianceField(replace(box, drawn_steps=2.0)).drawing.steps == 2.0
