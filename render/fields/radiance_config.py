@@ -7,8 +7,7 @@ from typing import Annotated, Literal, NamedTuple, get_args
 
 from luxel.render.bounds import Bounds, Positive, ShareBelow1, Weight
 from luxel.render.fields.config import FieldConfig
-from luxel.render.ops.field.cascade_count import MOST_CASCADES
-from luxel.render.ops.field.composite import MIN_TRANSMITTANCE
+from luxel.render.ops.field.march_limits import MIN_TRANSMITTANCE, MOST_CASCADES
 
 ExtentName = Literal["auto", "box", "contracted", "cascades"]
 ExposureName = Literal["none", "gain", "affine"]
@@ -60,8 +59,8 @@ class RadianceConfig(FieldConfig):
     """Weight of the distortion loss in the last quarter of the run, to which it changes from `distortion` by equal
     ratios; None: as `distortion`, and 3e-4 where that is not given either."""
     exposure: ExposureName = "none"
-    """Learn how the exposure and white balance of each training image differ from the others', so that the field need
-    not show it. gain: a factor per channel; affine: a matrix and an offset; none: for photographs of one exposure."""
+    """Learn how the exposure and white balance of each training image differ from the others'. gain: a factor per
+    channel; affine: a matrix and an offset; none: for photographs of one exposure."""
     drawn_transmittance: ShareBelow1 | None = None
     """Drawing: rays end where their transmittance falls below this; None: 1e-4, in a whole place 4e-3."""
     drawn_threshold: Annotated[float, Bounds(1, 1e6)] = 1.0

@@ -17,7 +17,7 @@ from torch import Tensor
 from luxel.render.camera import Camera
 from luxel.render.fields.drawing.frame_mode import StreamOrder, frame_mode
 from luxel.render.fields.drawing.wavefront_polled import LONGEST, PER_RAY
-from luxel.render.ops.field.composite import MIN_TRANSMITTANCE
+from luxel.render.ops.field.march_limits import MIN_TRANSMITTANCE
 from luxel.render.ops.field.march_rays import Region
 from luxel.render.ops.field.render_wave import begin_waves_, composite_wave_, march_wave_
 from luxel.render.ops.field.wave_buffers import WaveRays, WaveSamples

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera
-from luxel.render.ops.field.composite import MIN_TRANSMITTANCE
+from luxel.render.ops.field.march_limits import MIN_TRANSMITTANCE
 from luxel.render.ops.field.march_rays import MOST_PLACES, Region
 from luxel.render.ops.field.render_wave import begin_waves_, composite_wave_, march_wave_
 from luxel.render.ops.field.wave_buffers import WaveRays, WaveSamples

@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
+from luxel.render.ops.field.march_limits import MIN_TRANSMITTANCE
 from luxel.render.ops.field.march_rays import COUNTERS
 from luxel.render.ops.registry import define, register_implementation, require
-
-MIN_TRANSMITTANCE = 1e-4
 
 _INPUTS = (
     "Tensor density, Tensor colour, Tensor dt, Tensor t, Tensor ranges, Tensor counters, Tensor background"

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
-from luxel.render.ops.field.cascade_count import MOST_CASCADES
+from luxel.render.ops.field.march_limits import MOST_CASCADES
 from luxel.render.ops.registry import aligned, define, register_implementation, require
 
 MOST_PLACES = 16384  # along a ray

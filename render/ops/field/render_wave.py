@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
-from luxel.render.ops.field.composite import MIN_TRANSMITTANCE
+from luxel.render.ops.field.march_limits import MIN_TRANSMITTANCE
 from luxel.render.ops.field.march_rays import Region
 from luxel.render.ops.field.wave_buffers import STATE, WaveRays, WaveSamples
 from luxel.render.ops.registry import aligned, define, register_implementation, require

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
-from luxel.render.ops.field.composite import MIN_TRANSMITTANCE
+from luxel.render.ops.field.march_limits import MIN_TRANSMITTANCE
 from luxel.render.ops.field.march_rays import COUNTERS, Samples
 from luxel.render.ops.registry import define, register_implementation, require
 

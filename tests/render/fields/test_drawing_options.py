@@ -13,7 +13,7 @@ from luxel.render.camera import Camera
 from luxel.render.fields.drawing.wavefront_polled import render_wavefront_polled
 from luxel.render.fields.occupancy import THRESHOLD, Occupancy
 from luxel.render.fields.radiance_config import DRAWN_STEPS, DRAWN_TRANSMITTANCE, Drawing
-from luxel.render.ops.field.composite import MIN_TRANSMITTANCE
+from luxel.render.ops.field.march_limits import MIN_TRANSMITTANCE
 
 CPU = torch.device("cpu")
 
