@@ -313,7 +313,7 @@ class RadianceField(Application):
         return self.scores(aligned=self.config.exposure != "none")
 
     def scores(self, aligned: bool) -> dict[str, float]:
-        """`mean_scores` over the held-out views, or over some training views if there are none."""
+        """Mean PSNR (dB) and SSIM over the held-out views, or some training views without any; see `mean_scores`."""
         self._training_images()
         assert self._data is not None
         views = list(self._data.held_out) or list(self._data.views)[:SCORED]

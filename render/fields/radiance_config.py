@@ -15,7 +15,7 @@ ExposureName = Literal["none", "gain", "affine"]
 FALL = 0.75  # share of the run in which the weight of the distortion changes
 LEVELS = 48  # equal ratios by which it does
 DRAWN_TRANSMITTANCE = 4e-3  # of whole places: a level of 8 bits
-DRAWN_STEPS = 1.25  # likewise
+DRAWN_STEPS = 1.25  # of whole places: of the training's
 
 
 class Drawing(NamedTuple):

@@ -8,8 +8,8 @@ from torch import Tensor
 from luxel.render.fields.radiance_config import ExposureName
 
 WIDTHS = {"gain": 3, "affine": 12}  # parameters per image
-# Weight of half the sum of squares of an image's parameters. Exposures that go with the direction of view can be traded
-# for colours that do: the penalty settles which. It is a few thousandths of the curvature of the Huber loss.
+# Weight of half the sum of squares of an image's parameters. Exposures that vary with the direction of view and colours
+# that do explain the same photographs: the penalty prefers colours. A few thousandths of the Huber loss's curvature.
 PENALTY = 2.5e-4
 
 
@@ -54,8 +54,8 @@ class Exposure:
         Args:
             rgb: [R, 3].
             views: number of each ray's image, int64 [R].
-            transmittance: [R]: the background behind the field keeps its colour; None: there is none to keep.
-            background: [R, 3], needed with transmittance.
+            transmittance: [R], for colours composited onto a background, which is not transformed; None: they are not.
+            background: [R, 3], given together with transmittance.
 
         Returns:
             [R, 3].
