@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from luxel.render.apparent_centres import apparent_centres
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.mesh import texture_bake
@@ -20,8 +19,6 @@ from luxel.render.mesh.holes import fill_holes
 from luxel.render.mesh.texture_atlas import unwrap
 from luxel.render.mesh.triangles import TriangleMesh, components
 from luxel.render.primitives import Parameters
-from luxel.render.primitives.gaussians import Gaussians
-from luxel.render.primitives.surfels import Surfels
 from luxel.render.runs.memory import free_memory
 from luxel.render.surface_depth import surface_depth
 
@@ -77,7 +74,6 @@ class SceneViews:
         cameras: at least one.
         on_progress: called with the stage and the share of it that is done.
         exact: see `luxel.render.surface_depth.surface_depth`.
-        triangulate: see `finished_surface`.
         render: options of `luxel.render.rasterize.rasterize`.
     """
 
@@ -87,16 +83,11 @@ class SceneViews:
         cameras: Sequence[Camera],
         on_progress: Report,
         exact: bool = False,
-        triangulate: bool = False,
         **render: Any,
     ) -> None:
         self.cameras = [replace(camera.to(scene.device), lens=None) for camera in cameras]
         self._scene, self._render, self._on_progress, self._exact = scene, render, on_progress, exact
         self._kept: dict[int, tuple[Tensor, Tensor]] = {}
-        self._centres: Tensor | None = None
-        if triangulate and isinstance(scene, Gaussians | Surfels):
-            on_progress("triangulating", 0)
-            self._centres = apparent_centres(scene, self.cameras, **render)
         pixels = sum(camera.width * camera.height for camera in cameras)
         self._keeps = pixels * OF_PIXEL < KEPT * free_memory(scene.device)
 
@@ -114,9 +105,7 @@ class SceneViews:
     def _view(self, k: int, camera: Camera) -> tuple[Tensor, Tensor]:
         if k in self._kept:
             return self._kept[k]
-        depth, frame = surface_depth(
-            self._scene, camera, exact=self._exact, centres=self._centres, **self._render
-        )
+        depth, frame = surface_depth(self._scene, camera, exact=self._exact, **self._render)
         view = depth, frame.rgb
         if self._keeps:
             view = view[0], view[1].contiguous()  # not a part of the image of all channels
@@ -141,7 +130,6 @@ def finished_surface(
     time: float | None = None,
     least_part: float = LEAST_PART,
     exact: bool = False,
-    triangulate: bool = False,
     on_progress: Report = lambda stage, share: None,
     say: Callable[[str], None] = lambda text: None,
     **render: Any,
@@ -156,8 +144,6 @@ def finished_surface(
         time: of scenes that move.
         least_part: parts with fewer triangles than this share of those of the largest are left out.
         exact: see `luxel.render.surface_depth.surface_depth`.
-        triangulate: of Gaussians and surfels, correct depth by where the cameras together see each primitive, see
-            `luxel.render.apparent_centres`.
         on_progress: called with the stage and the share of it that is done.
         say: receives the size of the grid, before it is filled, and what the finish did.
         render: options of `luxel.render.rasterize.rasterize` that change alpha.
@@ -171,7 +157,7 @@ def finished_surface(
     finish = finish or Finish()
     _check_finish(finish, scene.device)
     render["time"] = time if scene.moves else None
-    views = SceneViews(scene, cameras, on_progress, exact, triangulate, **render)
+    views = SceneViews(scene, cameras, on_progress, exact, **render)
     surface, tolerance = _fused(views, resolution, scene.device, say)
     surface = without_small_parts(surface, least_part)
     if finish.fill_holes > 0:

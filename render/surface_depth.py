@@ -7,12 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from luxel.render.apparent_centres import depth_shift
 from luxel.render.camera import Camera
 from luxel.render.primitives import Parameters
 from luxel.render.primitives.gaussians import Gaussians, quat_to_matrix
 from luxel.render.primitives.planes import pixel_rays
-from luxel.render.primitives.surfels import Surfels
 from luxel.render.rasterize import Frame, rasterize
 
 OPAQUE = 0.5  # alpha of pixels that show a surface
@@ -20,7 +18,7 @@ OPAQUE = 0.5  # alpha of pixels that show a surface
 
 @torch.no_grad()
 def surface_depth(
-    scene: Parameters, camera: Camera, exact: bool = False, centres: Tensor | None = None, **render: Any
+    scene: Parameters, camera: Camera, exact: bool = False, **render: Any
 ) -> tuple[Tensor, Frame]:
     """Depth along z where half of the light has been stopped, [H, W], 0 where it is not; and the frame.
 
@@ -31,8 +29,6 @@ def surface_depth(
         scene: primitives.
         camera: a single pinhole.
         exact: for 3D Gaussians; other primitives are not affected.
-        centres: of Gaussians and surfels, see `luxel.render.apparent_centres.apparent_centres`, [N, 3]: the mean
-            by which they shift the depth of what a pixel shows is added. None: those of the scene.
         render: options of `luxel.render.rasterize.rasterize`.
     """
     frame = rasterize(scene, camera, depth=True, median_splat=exact and scene.planar, **render)
@@ -40,12 +36,6 @@ def surface_depth(
     depth = frame.median_depth
     if isinstance(scene, Gaussians) and frame.median_splat is not None:
         depth = ray_depth(scene, camera, frame.median_splat)
-    if centres is not None:
-        assert isinstance(scene, Gaussians | Surfels)
-        shift = depth_shift(scene, camera, centres)[:, None]
-        blended = rasterize(scene, camera, features=shift.contiguous(), **render).features
-        assert blended is not None
-        depth = depth + blended[..., 0] / frame.alpha.clamp_min(OPAQUE)
     return torch.where(frame.alpha > OPAQUE, depth, 0.0), frame
 
 

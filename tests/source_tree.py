@@ -47,7 +47,6 @@ RANKS = (
         "pose_refinement",
         "lens_views",
         "evaluate",
-        "apparent_centres",
         "surface_depth",
         "replay",
         "backends",

@@ -1,6 +1,6 @@
-// The policy of the surfel (math/surfels/projection.h): alpha = opacity * exp(-min(s^2 Q / 2, |d|^2)) with the conic's quadratic
-// form Q and s = 1 / (1 + g d), d (px) from the centre. The second term is the low-pass filter of Huang et al. 2024, eq. 11: a
-// Gaussian on the screen of standard deviation sqrt(1/2) px, which keeps surfels visible that are small or seen from the side.
+// The policy of the surfel (math/surfels/projection.h): alpha = opacity * exp(-min(s^2 Q, |d|^2 / sigma^2) / 2) with the conic's
+// quadratic form Q and s = 1 / (1 + g d), d (px) from the centre. The second term is the low-pass filter of Huang et al. 2024,
+// eq. 11: a Gaussian on the screen of standard deviation sigma, which keeps surfels visible that are small or seen from the side.
 //
 // The depth at a pixel is that of the centre times s where the first term is the smaller one, else that of the centre.
 #pragma once
@@ -9,6 +9,11 @@
 #include "math/policy.h"
 
 namespace luxel {
+
+// sigma of the low-pass filter, px, as LOW_PASS of render/reference/raster/blend_surfels.py. The sqrt(1/2) of the paper widens
+// silhouettes by almost a pixel, and training moves the surface inward by as much.
+constexpr double kLowPass = 0.3;
+constexpr double kLowPassWeight = 0.5 / (kLowPass * kLowPass);  // of |d|^2 in the exponent
 
 // The union of two ellipses in which alpha can reach 1/255: the image of the disc u^2 + v^2 <= m, and the disc of the filter.
 template <typename T> struct SurfelBounds {
@@ -29,7 +34,7 @@ template <typename T> struct SurfelBounds {
     const T move_x = factor * h_x, move_y = factor * h_y;
     const T xx = factor * row[6] * det + move_x * move_x, yy = factor * row[4] * det + move_y * move_y;
     const T xy = move_x * move_y - factor * row[5] * det;
-    e.radius = root(T(0.5) * m);
+    e.radius = T(kLowPass) * root(m);
     e.middle_x = e.x + move_x;
     e.middle_y = e.y + move_y;
     e.extent_x = root(xx);
@@ -98,7 +103,7 @@ template <typename T> struct SurfelPolicy {
     const V s = one / fused(zero + g_x, dx, one + g_y * dy);
     const V form = fused(fused(zero + a, dx, zero + b * dy), dx, zero + c * dy * dy);
     const V power = (form < zero ? zero : form) * s * s;  // NaN, of a conic that overflows, stays
-    const V filter = log2e * (dx * dx + dy * dy);
+    const V filter = (T(kLowPassWeight) * log2e) * (dx * dx + dy * dy);
     const auto on_plane = power < filter;  // false for NaN
     return {dx, dy, exp2_of(-(on_plane ? power : filter)), filter >= zero, on_plane, on_plane ? power : zero, on_plane ? s : one};
   }
@@ -113,8 +118,8 @@ template <typename T> struct SurfelPolicy {
       const V g_log = g.opacity * g_opacity, on_plane = at.on_plane ? g_log : zero, on_filter = g_log - on_plane;
       const V square = on_plane * at.depth_factor * at.depth_factor;  // by -Q / 2
       const V by_s = on_plane * (2 * ln2) * at.power * at.depth_factor;  // -s^2 times the gradient by s
-      const V to_x = ln2 * square * (2 * g.a * at.dx + g.b * dy) - g.g_x * by_s + T(2) * on_filter * at.dx;
-      const V to_y = ln2 * square * (2 * g.c * dy + g.b * at.dx) - g.g_y * by_s + T(2) * dy * on_filter;
+      const V to_x = ln2 * square * (2 * g.a * at.dx + g.b * dy) - g.g_x * by_s + T(2 * kLowPassWeight) * on_filter * at.dx;
+      const V to_y = ln2 * square * (2 * g.c * dy + g.b * at.dx) - g.g_y * by_s + T(2 * kLowPassWeight) * dy * on_filter;
       x += to_x;
       y += to_y;
       opacity += g_opacity;
@@ -176,15 +181,16 @@ template <typename T> struct SurfelPolicy {
 
   // Terms that the pixels at px share.
   struct Column {
+    static constexpr float kFilter = float(kLowPassWeight * 1.4426950408889634);
     float dx, form, slope, denominator, filter;
     LUXEL_HD Column(const Packed& splat, float px)
         : dx(px - splat.x), form(splat.a * dx * dx), slope(splat.b * dx), denominator(fused(splat.g_x, dx, 1.0f)),
-          filter(-1.44269504f * dx * dx) {}
+          filter(-kFilter * dx * dx) {}
     // The pixel dy (px) below the centre.
     LUXEL_HD Coverage at(const Packed& splat, float dy) const {
       const float s = inverse(fused(splat.g_y, dy, denominator));
       const float plane = smaller(0.0f, fused(fused(splat.c, dy, slope), dy, form)) * s * s;  // NaN stays
-      const float low = fused(-1.44269504f * dy, dy, filter);
+      const float low = fused(-kFilter * dy, dy, filter);
       const bool on_plane = plane > low;
       return {splat.log2_opacity + (on_plane ? plane : low), on_plane ? s : 1.0f, on_plane};
     }
@@ -194,6 +200,7 @@ template <typename T> struct SurfelPolicy {
   // Gradient by the row, accumulated over pixels of one column: moments of g_log_alpha = alpha d loss / d alpha.
   template <bool kAbsolute> struct Sums {
     static constexpr int kCount = kAbsolute ? 10 : 8;
+    static constexpr float kTwice = float(2 * kLowPassWeight);  // the filter's slope by distance
     float zeroth = 0.0f, plane0 = 0.0f, plane1 = 0.0f, plane2 = 0.0f, s0 = 0.0f, s1 = 0.0f, filter0 = 0.0f, filter1 = 0.0f;
     float absolute_x = 0.0f, absolute_y = 0.0f;
 
@@ -211,8 +218,8 @@ template <typename T> struct SurfelPolicy {
       filter0 += on_filter;
       filter1 = fused(on_filter, dy, filter1);
       if (kAbsolute) {
-        absolute_x += fabsf(-ln2 * square * fused(2.0f * splat.a, column.dx, splat.b * dy) - splat.g_x * by_s + 2.0f * on_filter * column.dx);
-        absolute_y += fabsf(-ln2 * square * fused(2.0f * splat.c, dy, column.slope) - splat.g_y * by_s + 2.0f * on_filter * dy);
+        absolute_x += fabsf(-ln2 * square * fused(2.0f * splat.a, column.dx, splat.b * dy) - splat.g_x * by_s + kTwice * on_filter * column.dx);
+        absolute_y += fabsf(-ln2 * square * fused(2.0f * splat.c, dy, column.slope) - splat.g_y * by_s + kTwice * on_filter * dy);
       }
     }
     LUXEL_HD void add_depth(const Coverage& coverage, float dy, float g_factor) {
@@ -223,8 +230,8 @@ template <typename T> struct SurfelPolicy {
     // The sums to be added over threads, before scale(): of x, y, opacity, a, b, c, g_x, g_y, |x|, |y|.
     LUXEL_HD void store(const Packed& splat, const Column& column, float* sums) const {
       const float ln2 = 0.69314718f, moment = column.dx * plane0;
-      sums[0] = -ln2 * fused(2.0f * splat.a, moment, splat.b * plane1) - splat.g_x * s0 + 2.0f * column.dx * filter0;
-      sums[1] = -ln2 * fused(2.0f * splat.c, plane1, splat.b * moment) - splat.g_y * s0 + 2.0f * filter1;
+      sums[0] = -ln2 * fused(2.0f * splat.a, moment, splat.b * plane1) - splat.g_x * s0 + kTwice * column.dx * filter0;
+      sums[1] = -ln2 * fused(2.0f * splat.c, plane1, splat.b * moment) - splat.g_y * s0 + kTwice * filter1;
       sums[2] = zeroth * exp2_of(-splat.log2_opacity);
       sums[3] = column.dx * moment;
       sums[4] = column.dx * plane1;

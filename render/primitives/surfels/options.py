@@ -28,7 +28,7 @@ class SurfelLoss(Loss):
     distortion_from: Share = 0.1
     """Share of the run after which the depth distortion counts."""
     normal_weight: Weight = 0.0
-    """Weight of the difference between normals of surfels and of the depth map; 0: off. 0.05 for meshes."""
+    """Weight of the difference between normals of surfels and of the depth map; 0: off. 0.5 for meshes."""
     normal_from: Share = 0.25
     """Share of the run after which the normals count."""
 

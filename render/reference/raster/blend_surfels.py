@@ -10,6 +10,8 @@ from torch import Tensor
 from luxel.render.camera import Camera
 from luxel.render.reference.raster.blend_gaussians import Blended, blend_reference
 
+LOW_PASS = 0.3  # standard deviation of the low-pass filter, px; kLowPass of cuda/math/surfels/policy.h
+
 
 class Intersections(NamedTuple):
     """Where the rays of P pixels meet the planes of M surfels, [P, M] each."""
@@ -33,9 +35,9 @@ def blend_surfels_reference(
 ) -> Blended:
     """Blends M surfels, nearest first, at P pixels.
 
-    As in `blend_gaussians_reference`, with alpha = min(max_alpha, opacity max(exp(-(u^2 + v^2) / 2), exp(-d^2))), d the
-    distance in pixels from the image of the centre (eq. 11, with a standard deviation of sqrt(1/2) px). Where the first
-    term is the larger one, the depth is that of the intersection, else of the centre.
+    As in `blend_gaussians_reference`, with alpha = min(max_alpha, opacity max(exp(-(u^2 + v^2) / 2), exp(-d^2 / 2))),
+    d the distance from the image of the centre in units of `LOW_PASS` (eq. 11; the paper has sqrt(1/2) px). Where the
+    first term is the larger one, the depth is that of the intersection, else of the centre.
 
     Args:
         camera: without a lens.
@@ -58,7 +60,7 @@ def blend_surfels_reference(
     def compute(part: slice) -> tuple[Tensor, Tensor, Tensor]:
         hit = intersect(camera, pixels, centre[part], tangents[part])
         plane = hit.square / 2
-        filtered = (pixels[:, None] - mean2d[None, part]).square().sum(-1)
+        filtered = (pixels[:, None] - mean2d[None, part]).square().sum(-1) / (2 * LOW_PASS**2)
         return plane, filtered, torch.where(plane < filtered, hit.depth, depth[part])
 
     def alpha(part: slice) -> tuple[Tensor, Tensor, Tensor]:

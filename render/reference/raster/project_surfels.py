@@ -9,6 +9,7 @@ from torch import Tensor
 
 from luxel.render.camera import Camera
 from luxel.render.primitives.surfels import Surfels
+from luxel.render.reference.raster.blend_surfels import LOW_PASS
 from luxel.render.reference.raster.project_gaussians import quat_to_matrix
 from luxel.render.reference.raster.sh import sh_color
 
@@ -79,7 +80,7 @@ def _project(surfels: Surfels, index: Tensor, camera: Camera, degree: int) -> tu
         reach = 2 * (255 * opacity).log()
         tilt = reach * (tangents[..., 2] / z[:, None]).square().sum(-1)
         low, high = _box(centre, tangents, reach, camera)
-        radius = (reach / 2).sqrt()[:, None]  # of the low-pass filter
+        radius = LOW_PASS * reach.sqrt()[:, None]  # of the low-pass filter
         low, high = low.minimum(mean2d - radius), high.maximum(mean2d + radius)
 
     offset = surfels.means + rotation.T @ translation

@@ -7,12 +7,11 @@ What it measures
     mean of both, and the same as a share of the longest side of the shapes' box. Normals: mean and median angle
     between the mesh and the exact surface, in degrees. "exact" fuses the exact depth, which bounds what fusion reaches.
     "offset" is the mean signed distance of the points of the mesh, below 0 inside.
-    Depth "centres" is what the export fuses, of 3D Gaussians that of their centres; "rays" is where rays meet them,
-    "triangulated" the same with the corrections of `luxel.render.apparent_centres`.
+    Depth "centres" is what the export fuses, of 3D Gaussians that of their centres; "rays" is where rays meet them.
 
 How to run
     python tests/bench/mesh/mesh_accuracy.py [--kind links blocks] [--views 100] [--side 800] [--resolution 512]
-        [--depth centres rays triangulated] [--steps 30000] [--device cuda] [--keep FOLDER] [VARIANT ...]
+        [--depth centres rays] [--steps 30000] [--device cuda] [--keep FOLDER] [VARIANT ...]
     Variants are those of `luxel bench train`, such as luxel:preset=surface or luxel:primitive=convexes. Without any:
     3D Gaussians, the same with preset surface, and surfels with preset surface.
 """
@@ -51,7 +50,7 @@ from luxel.viewer.bench.train.variants import parse_variant
 from luxel.viewer.runs import load_any_scene
 
 SAMPLES = 200_000
-DEPTHS = ("centres", "rays", "triangulated")
+DEPTHS = ("centres", "rays")
 VARIANTS = ("luxel:preset=default", "luxel:preset=surface", "luxel:primitive=surfels,preset=surface")
 
 
@@ -129,7 +128,7 @@ def measure(kind: str, text: str, options: argparse.Namespace, folder: Path) -> 
         render = {"antialiased": variant.config.antialiased} if scene.antialiases else {}  # as the export
         for depth in options.depth * (1 if device.type == "cpu" else 2):  # the first loads kernels
             begin = time.perf_counter()
-            how = {"exact": depth != "centres", "triangulate": depth == "triangulated", **render}
+            how = {"exact": depth != "centres", **render}
             mesh = scene_surface(scene, cameras, options.resolution, **how).mesh
             if device.type == "cuda":
                 torch.cuda.synchronize()

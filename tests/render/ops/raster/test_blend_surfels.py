@@ -14,6 +14,7 @@ from luxel.render.primitives.gaussians import quat_to_matrix
 from luxel.render.primitives.gaussians4d import matrix_to_quat
 from luxel.render.primitives.surfels import Surfels
 from luxel.render.rasterize import rasterize
+from luxel.render.reference.raster.blend_surfels import LOW_PASS
 from luxel.render.reference.raster.rasterize_surfels import rasterize_surfels_reference
 
 
@@ -282,7 +283,12 @@ def test_surfels_seen_edge_on(toy_camera, precision, angle):
     check_gradients(surfels, camera)
     drawn = draw(surfels, camera)
     if angle >= 1e-3:
-        assert drawn.alpha.max() > 0.5
+        at = camera.world_to_cam.to(D).cpu()[:3, 3]
+        fx, fy, cx, cy = camera.intrinsics.to(D).tolist()
+        place = torch.stack([fx * at[0] / at[2] + cx, fy * at[1] / at[2] + cy])
+        away = (place - place.floor() - 0.5).square().sum()  # from the nearest pixel, squared
+        least = surfels.opacities.to(D).cpu() * torch.exp(-away / (2 * LOW_PASS**2))
+        assert drawn.alpha.max() > 0.999 * least
     depth = drawn.image[..., 3] / drawn.alpha.clamp_min(1e-6)
     seen = drawn.alpha > 0.05
     distance = float(position.norm())
