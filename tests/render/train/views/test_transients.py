@@ -13,7 +13,7 @@ import torch
 
 from luxel.render.camera import Pixels, View
 from luxel.render.train.presets import preset
-from luxel.render.train.views.transients import FACTOR, static_weight, threshold, without_transients
+from luxel.render.train.views.transients import DOUBT, FACTOR, static_weight, threshold
 
 NOW = torch.tensor([FACTOR])
 
@@ -28,16 +28,18 @@ def differing() -> tuple[torch.Tensor, torch.Tensor]:
     return image, photograph
 
 
-def test_objects_are_left_out_and_details_are_not() -> None:
+def test_objects_hardly_count_and_details_do() -> None:
     image, photograph = differing()
     weight = static_weight(image, photograph, None, NOW)
     assert weight.shape == (1, 90, 122)
-    assert weight[:, 20:50, 30:70].sum() == 0, "the whole object, its border included"
+    inside = weight[:, 20:50, 30:70]
+    assert inside.max() < DOUBT + 1e-6, "the whole object, its border included"
+    assert (inside == 0).float().mean() > 0.98, "but for a corner without doubt"
     assert weight[:, 60:].min() == 1, "a thin line is detail"
     assert weight.mean() > 0.8
 
 
-def test_an_object_is_left_out_up_to_its_outline() -> None:
+def test_an_object_is_found_up_to_its_outline() -> None:
     random = torch.Generator().manual_seed(0)
     image = 0.4 + 0.05 * torch.rand(1, 90, 122, 3, generator=random)
     rows, columns = torch.arange(90)[:, None], torch.arange(122)[None]
@@ -45,34 +47,33 @@ def test_an_object_is_left_out_up_to_its_outline() -> None:
     ring = disc & ((rows - 41.5) ** 2 + (columns - 57.0) ** 2 >= 2**2)[None]
     photograph = torch.where(ring[..., None], image + 0.4, image)
     weight = static_weight(image, photograph, None, NOW)
-    assert weight[disc].sum() == 0, "the outline and the hole inside"
+    assert weight[disc].max() == 0, "the outline and the hole inside"
     grown = torch.nn.functional.max_pool2d(disc[:, None].float(), 3, 1, 1)[:, 0]
     assert weight[grown == 0].min() == 1, "what is two pixels away stays"
 
 
-@pytest.mark.parametrize("masked", [False, True])
-def test_the_render_takes_the_place_of_objects(masked: bool) -> None:
-    image, photograph = differing()
-    given = torch.ones(image.shape[:3]) if masked else None
-    if given is not None:
-        given[:, 80:] = 0
-    shown, weight = without_transients(image, photograph, given, NOW)
-    counts = weight > 0
-    assert torch.equal(counts[..., None], counts[..., None] & (shown == photograph).all(-1, keepdim=True))
-    assert torch.equal(shown[~counts], image[~counts]) and (~counts).sum() >= 30 * 40
-    assert torch.equal(weight, static_weight(image, photograph, given, NOW))
+def test_what_differs_little_more_than_usual_counts_a_little() -> None:
+    image = torch.full((1, 90, 122, 3), 0.4)
+    photograph = image.clone()
+    photograph[:, 20:50, 10:40] += 0.16
+    photograph[:, 20:50, 70:100] += 0.4
+    weight = static_weight(image, photograph, None, NOW)
+    torch.testing.assert_close(weight[:, 22:48, 12:38], torch.full((1, 26, 26), DOUBT))
+    assert weight[:, 22:48, 72:98].max() == 0
+    assert weight[:, 60:].min() == 1
 
 
 def test_weights_that_were_given_stay() -> None:
     image, photograph = differing()
     given = torch.rand(1, 90, 122, generator=torch.Generator().manual_seed(1))
     weight = static_weight(image, photograph, given, NOW)
-    assert torch.equal(weight[:, 60:], given[:, 60:]) and weight[:, 20:50, 30:70].sum() == 0
+    assert torch.equal(weight[:, 60:], given[:, 60:])
+    assert weight[:, 20:50, 30:70].max() < DOUBT + 1e-6
     nothing = static_weight(image, photograph, torch.zeros_like(given), NOW)
     assert nothing.sum() == 0
 
 
-def test_nothing_is_left_out_at_the_start() -> None:
+def test_everything_counts_at_the_start() -> None:
     image, photograph = differing()
     assert threshold(0.0) == threshold(0.049) == math.inf
     assert threshold(0.05) > threshold(0.1) > threshold(0.15) == threshold(1.0) == FACTOR
