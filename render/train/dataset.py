@@ -16,6 +16,7 @@ from luxel.render.camera import Camera, Pixels, View, calibrations
 from luxel.render.errors import LuxelError
 from luxel.render.ops.train.gather_view import PHOTO, ROW, TIME, gather_view
 from luxel.render.train.depth_targets import halved_depth, stored_depth
+from luxel.render.train.views.hidden_pixels import filled
 
 AHEAD = 4  # images that are read and uploaded before their step
 
@@ -130,8 +131,8 @@ def halved(image: ByteImage, times: int) -> ByteImage:
     dropped.
 
     Colour is averaged by alpha times weight, so that neither what lies outside of a mask nor ignored pixels
-    bleed in; alpha is averaged by weight, and the weight becomes the share of the area that counts. Depth is never
-    averaged, see `halved_depth`.
+    bleed in, and where all are ignored, without; alpha is averaged by weight, and the weight becomes the share of the
+    area that counts. Depth is never averaged, see `halved_depth`.
     """
     if times == 0:
         return image
@@ -146,7 +147,7 @@ def halved(image: ByteImage, times: int) -> ByteImage:
 
     sums = mean(torch.cat([rgb * cover[..., None], cover[..., None], weight[..., None]], -1))
     colour, covered, counted = sums[..., :3], sums[..., 3], sums[..., 4]
-    rgb = colour / covered.clamp_min(1e-6)[..., None]
+    rgb = torch.where(counted[..., None] > 0, colour / covered.clamp_min(1e-6)[..., None], mean(rgb))
     alpha = None if image.alpha is None else _bytes(255 * covered / counted.clamp_min(1e-6))
     weight = None if image.weight is None else _bytes(255 * counted)
     depth = None if image.depth is None else halved_depth(image.depth, times)
@@ -355,7 +356,7 @@ def _read(view: View, depth_unit: float | None = None, pin: bool = False) -> Byt
         tensors.append(None if array is None else torch.from_numpy(np.array(array, order="C")))
     image = ByteImage(*tensors)
     if image.weight is not None:  # SSIM's windows would carry ignored colours to their neighbours
-        image.rgb[image.weight == 0] = 0
+        image = image._replace(rgb=filled(image.rgb, image.weight > 0))
     if depth_unit is not None:
         image = image._replace(depth=stored_depth(view, image.alpha, image.weight, depth_unit))
     return image.pinned() if pin else image

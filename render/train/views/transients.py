@@ -16,9 +16,7 @@ FLOOR = 0.1  # difference in [0, 1] below which none is
 CONTRAST = 0.5  # of the photograph's own standard deviation around a block, by which it may differ more
 BESIDE = 0.25  # of what is allowed, above which a pixel of a transient block or beside one is transient
 CLOSED = 5  # pixels a side of the square that closes holes in what is transient, odd
-SURE = 2.0  # of what is allowed, above which there is no doubt about a block
-SPREAD = 2  # blocks around it about which there is none either
-DOUBT = 0.1  # weight of the other transient pixels: details that were mistaken for an object are learnt nevertheless
+DOUBT = 0.1  # weight of transient pixels: details that were mistaken for an object are learnt nevertheless
 START, FULL = 0.05, 0.15  # shares of the run at which the first blocks are left out, and by the factor above
 
 
@@ -35,16 +33,16 @@ def threshold(progress: float) -> float:
 
 @torch.no_grad()
 def static_weight(image: Tensor, photograph: Tensor, weight: Tensor | None, factor: Tensor) -> Tensor:
-    """Weights of pixels, at most a tenth where a photograph differs from the render far more than it usually does.
+    """Weights of pixels, a tenth where a photograph differs from the render far more than it usually does.
 
     Blocks decide where something is transient, their pixels how far it reaches. Compared are mean colours around
     blocks: detail that is not learnt yet differs in its pixels and hardly in their mean, and what stands before the
     scene has another colour. Where the photograph has strong contrast, small errors of pose move much colour, so more
     is allowed. Of such blocks and those beside them (as in Sabour et al. 2023, RobustNeRF, sec. 4) the pixels that
     differ themselves are transient, and the holes between them. The usual difference is a median: an object may cover a
-    good part of a photograph. They count nothing near blocks that differ by twice what is allowed, elsewhere a tenth:
-    without any weight, details that are learnt late would never be, and what does pass is outweighed by the other
-    views. Nothing here waits for the device.
+    good part of a photograph. Transient pixels keep a tenth of their weight: without any, details that are learnt late
+    would never be, and what does pass is seen by one view, which the others outweigh. Nothing here waits for the
+    device.
 
     Args:
         image: rendered, [B, H, W, 3]. photograph: [B, H, W, 3].
@@ -69,8 +67,7 @@ def static_weight(image: Tensor, photograph: Tensor, weight: Tensor | None, fact
     own = difference.abs().mean(1) if weight is None else difference.abs().mean(1) * (weight > 0)
     transient = (own > _pixels(limit, own)).to(own.dtype)
     transient = -_largest(-_largest(transient))
-    sure = nn.max_pool2d((away > SURE * allowed).to(away.dtype), 2 * SPREAD + 1, 1, SPREAD)
-    share = 1 - (1 - DOUBT * (1 - _pixels(sure, own))) * transient
+    share = 1 - (1 - DOUBT) * transient
     return share if weight is None else weight * share
 
 

@@ -43,6 +43,12 @@ def bytes_of(rows: Any) -> np.ndarray:
     return np.array(rows, np.uint8)
 
 
+def alone(pixels: Pixels) -> Target:
+    """The only image of a data set."""
+    data = Dataset([view_of(pixels)], ViewOrder(1, 0), CPU, stream=False)
+    return target_of(data, 0, 0, torch.zeros(3))
+
+
 def test_alpha_composites_onto_the_background() -> None:
     rgb = bytes_of([[[255, 0, 0], [255, 0, 0], [255, 0, 0]]])
     data = Dataset([view_of(Pixels(rgb, bytes_of([[255, 0, 51]])))], ViewOrder(1, 0), CPU, stream=False)
@@ -74,6 +80,34 @@ def test_halving_leaves_ignored_pixels_out() -> None:
     assert image.rgb.tolist() == [[[150, 0, 0]]]
     assert image.alpha is not None and image.alpha.tolist() == [[255]]
     assert image.weight is not None and image.weight.tolist() == [[128]]
+
+
+def test_halving_keeps_the_colour_of_what_is_ignored_altogether() -> None:
+    rgb = torch.full((2, 2, 3), 80, dtype=torch.uint8)
+    image = halved(ByteImage(rgb, None, torch.zeros(2, 2, dtype=torch.uint8)), 1)
+    assert image.rgb.tolist() == [[[80, 80, 80]]]
+    assert image.weight is not None and image.weight.tolist() == [[0]]
+
+
+@pytest.mark.parametrize("size", [(40, 60), (41, 59), (3, 60)])
+def test_ignored_pixels_get_the_colours_around_them(size: tuple[int, int]) -> None:
+    random = np.random.default_rng(0)
+    height, width = size
+    ramp = np.linspace(40, 200, width)[None, :, None] + random.uniform(-9, 9, (height, width, 3))
+    rgb, weight = ramp.astype(np.uint8), np.full(size, 255, np.uint8)
+    weight[5:30, 8:40], weight[:, -2:] = 0, 0
+    rgb[weight == 0] = random.integers(0, 256, (int((weight == 0).sum()), 3))
+    target = alone(Pixels(rgb, weight=weight))
+    shown, hidden = 255 * target.rgb, torch.from_numpy(weight == 0)
+    assert torch.equal(shown[~hidden].round().byte(), torch.from_numpy(rgb)[~hidden])
+    expected = torch.linspace(40, 200, width)[None, :, None].expand(height, width, 3)
+    assert (shown - expected)[hidden].abs().max() < 45, "by less than across the hole"
+
+
+def test_an_image_of_which_nothing_counts_stays() -> None:
+    rgb = np.full((6, 5, 3), 7, np.uint8)
+    target = alone(Pixels(rgb, weight=np.zeros((6, 5), np.uint8)))
+    assert torch.equal((255 * target.rgb).round().byte(), torch.from_numpy(rgb))
 
 
 def test_halving_drops_the_odd_rest_and_the_camera_follows() -> None:

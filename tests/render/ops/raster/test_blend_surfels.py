@@ -288,7 +288,7 @@ def test_surfels_seen_edge_on(toy_camera, precision, angle):
         place = torch.stack([fx * at[0] / at[2] + cx, fy * at[1] / at[2] + cy])
         away = (place - place.floor() - 0.5).square().sum()  # from the nearest pixel, squared
         least = surfels.opacities.to(D).cpu() * torch.exp(-away / (2 * LOW_PASS**2))
-        assert drawn.alpha.max() > 0.999 * least
+        assert drawn.alpha.max() > 0.999 * float(least)
     depth = drawn.image[..., 3] / drawn.alpha.clamp_min(1e-6)
     seen = drawn.alpha > 0.05
     distance = float(position.norm())

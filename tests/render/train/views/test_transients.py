@@ -32,9 +32,7 @@ def test_objects_hardly_count_and_details_do() -> None:
     image, photograph = differing()
     weight = static_weight(image, photograph, None, NOW)
     assert weight.shape == (1, 90, 122)
-    inside = weight[:, 20:50, 30:70]
-    assert inside.max() < DOUBT + 1e-6, "the whole object, its border included"
-    assert (inside == 0).float().mean() > 0.98, "but for a corner without doubt"
+    assert (weight[:, 20:50, 30:70] - DOUBT).abs().max() < 1e-6, "the whole object, its border included"
     assert weight[:, 60:].min() == 1, "a thin line is detail"
     assert weight.mean() > 0.8
 
@@ -47,20 +45,9 @@ def test_an_object_is_found_up_to_its_outline() -> None:
     ring = disc & ((rows - 41.5) ** 2 + (columns - 57.0) ** 2 >= 2**2)[None]
     photograph = torch.where(ring[..., None], image + 0.4, image)
     weight = static_weight(image, photograph, None, NOW)
-    assert weight[disc].max() == 0, "the outline and the hole inside"
+    assert (weight[disc] - DOUBT).abs().max() < 1e-6, "the outline and the hole inside"
     grown = torch.nn.functional.max_pool2d(disc[:, None].float(), 3, 1, 1)[:, 0]
     assert weight[grown == 0].min() == 1, "what is two pixels away stays"
-
-
-def test_what_differs_little_more_than_usual_counts_a_little() -> None:
-    image = torch.full((1, 90, 122, 3), 0.4)
-    photograph = image.clone()
-    photograph[:, 20:50, 10:40] += 0.16
-    photograph[:, 20:50, 70:100] += 0.4
-    weight = static_weight(image, photograph, None, NOW)
-    torch.testing.assert_close(weight[:, 22:48, 12:38], torch.full((1, 26, 26), DOUBT))
-    assert weight[:, 22:48, 72:98].max() == 0
-    assert weight[:, 60:].min() == 1
 
 
 def test_weights_that_were_given_stay() -> None:
@@ -68,7 +55,7 @@ def test_weights_that_were_given_stay() -> None:
     given = torch.rand(1, 90, 122, generator=torch.Generator().manual_seed(1))
     weight = static_weight(image, photograph, given, NOW)
     assert torch.equal(weight[:, 60:], given[:, 60:])
-    assert weight[:, 20:50, 30:70].max() < DOUBT + 1e-6
+    torch.testing.assert_close(weight[:, 20:50, 30:70], DOUBT * given[:, 20:50, 30:70])
     nothing = static_weight(image, photograph, torch.zeros_like(given), NOW)
     assert nothing.sum() == 0
 
