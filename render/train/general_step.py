@@ -179,7 +179,7 @@ def _counted(context: StepContext, image: Tensor, target: Target, row: Tensor) -
         return target
     weight = None if target.weight is None else target.weight[None]
     counted = context.models.counted(image[None], target._replace(rgb=target.rgb[None], weight=weight), row)
-    return target._replace(weight=_given(counted.weight)[0])
+    return target._replace(rgb=counted.rgb[0], weight=_given(counted.weight)[0])
 
 
 def _of_depth(context: StepContext, frame: Frame, target: Target, row: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from luxel.render.train.views.poses import PoseRefinement
 from luxel.render.train.views.sharpness import sharpness_weights
 from luxel.render.train.views.shutters import RollingShutter
 from luxel.render.train.views.table import ViewTable
-from luxel.render.train.views.transients import static_weight, threshold
+from luxel.render.train.views.transients import threshold, without_transients
 
 
 @dataclass
@@ -117,7 +117,7 @@ class ViewModels:
         return None if self.weights is None else self.weights.index_select(0, view_numbers(rows))
 
     def counted(self, image: Tensor, target: Target, row: Tensor) -> Target:
-        """The target with the weights of its pixels in the loss.
+        """The target without transients, with the weights of its pixels in the loss.
 
         Args:
             image: as the photographs would show it, [B, H, W, 3].
@@ -126,8 +126,8 @@ class ViewModels:
         """
         if not self.ignore_transients:
             return target
-        weight = static_weight(image.detach(), target.rgb, target.weight, row[THRESHOLD])
-        return target._replace(weight=weight)
+        rgb, weight = without_transients(image.detach(), target.rgb, target.weight, row[THRESHOLD])
+        return target._replace(rgb=rgb, weight=weight)
 
     def tensors(self) -> dict[str, Tensor]:
         """The complete state by name, for a checkpoint."""

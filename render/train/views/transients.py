@@ -32,8 +32,28 @@ def threshold(progress: float) -> float:
 
 
 @torch.no_grad()
-def static_weight(image: Tensor, photograph: Tensor, weight: Tensor | None, factor: Tensor) -> Tensor:
-    """Weights of pixels, a tenth where a photograph differs from the render far more than it usually does.
+def without_transients(
+    image: Tensor, photograph: Tensor, weight: Tensor | None, factor: Tensor
+) -> tuple[Tensor, Tensor]:
+    """A photograph that hardly shows what it alone shows, and the weights of its pixels.
+
+    Transient pixels are the render with a tenth of the difference to the photograph: windows of SSIM that reach into an
+    object compare the scene behind it, not the object's contrast, and the L1 loss still points to the photograph.
+
+    Args:
+        image, photograph, weight, factor: see `static_share`.
+
+    Returns:
+        [B, H, W, 3] and [B, H, W].
+    """
+    share = static_share(image, photograph, weight, factor)
+    shown = torch.where(share[..., None] < 1, torch.lerp(image, photograph, DOUBT), photograph)
+    return shown, share if weight is None else weight * share
+
+
+@torch.no_grad()
+def static_share(image: Tensor, photograph: Tensor, weight: Tensor | None, factor: Tensor) -> Tensor:
+    """Shares of the weight that pixels keep: a tenth where a photograph differs from the render far more than usual.
 
     Blocks decide where something is transient, their pixels how far it reaches. Compared are mean colours around
     blocks: detail that is not learnt yet differs in its pixels and hardly in their mean, and what stands before the
@@ -67,8 +87,7 @@ def static_weight(image: Tensor, photograph: Tensor, weight: Tensor | None, fact
     own = difference.abs().mean(1) if weight is None else difference.abs().mean(1) * (weight > 0)
     transient = (own > _pixels(limit, own)).to(own.dtype)
     transient = -_largest(-_largest(transient))
-    share = 1 - (1 - DOUBT) * transient
-    return share if weight is None else weight * share
+    return 1 - (1 - DOUBT) * transient
 
 
 def _pixels(blocks: Tensor, like: Tensor) -> Tensor:

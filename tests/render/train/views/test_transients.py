@@ -13,7 +13,7 @@ import torch
 
 from luxel.render.camera import Pixels, View
 from luxel.render.train.presets import preset
-from luxel.render.train.views.transients import DOUBT, FACTOR, static_weight, threshold
+from luxel.render.train.views.transients import DOUBT, FACTOR, static_share, threshold, without_transients
 
 NOW = torch.tensor([FACTOR])
 
@@ -30,7 +30,7 @@ def differing() -> tuple[torch.Tensor, torch.Tensor]:
 
 def test_objects_hardly_count_and_details_do() -> None:
     image, photograph = differing()
-    weight = static_weight(image, photograph, None, NOW)
+    weight = static_share(image, photograph, None, NOW)
     assert weight.shape == (1, 90, 122)
     assert (weight[:, 20:50, 30:70] - DOUBT).abs().max() < 1e-6, "the whole object, its border included"
     assert weight[:, 60:].min() == 1, "a thin line is detail"
@@ -44,19 +44,28 @@ def test_an_object_is_found_up_to_its_outline() -> None:
     disc = ((rows - 41.5) ** 2 + (columns - 57.0) ** 2 < 17**2)[None]
     ring = disc & ((rows - 41.5) ** 2 + (columns - 57.0) ** 2 >= 2**2)[None]
     photograph = torch.where(ring[..., None], image + 0.4, image)
-    weight = static_weight(image, photograph, None, NOW)
+    weight = static_share(image, photograph, None, NOW)
     assert (weight[disc] - DOUBT).abs().max() < 1e-6, "the outline and the hole inside"
     grown = torch.nn.functional.max_pool2d(disc[:, None].float(), 3, 1, 1)[:, 0]
     assert weight[grown == 0].min() == 1, "what is two pixels away stays"
 
 
+def test_objects_are_hardly_shown() -> None:
+    image, photograph = differing()
+    shown, weight = without_transients(image, photograph, None, NOW)
+    assert torch.equal(shown[weight == 1], photograph[weight == 1]) and (weight < 1).sum() >= 30 * 40
+    hidden = weight < 1
+    torch.testing.assert_close(shown[hidden], image[hidden] + DOUBT * (photograph[hidden] - image[hidden]))
+    assert torch.equal((shown - image).sign()[hidden], (photograph - image).sign()[hidden])
+
+
 def test_weights_that_were_given_stay() -> None:
     image, photograph = differing()
     given = torch.rand(1, 90, 122, generator=torch.Generator().manual_seed(1))
-    weight = static_weight(image, photograph, given, NOW)
+    _, weight = without_transients(image, photograph, given, NOW)
     assert torch.equal(weight[:, 60:], given[:, 60:])
     torch.testing.assert_close(weight[:, 20:50, 30:70], DOUBT * given[:, 20:50, 30:70])
-    nothing = static_weight(image, photograph, torch.zeros_like(given), NOW)
+    _, nothing = without_transients(image, photograph, torch.zeros_like(given), NOW)
     assert nothing.sum() == 0
 
 
@@ -64,8 +73,8 @@ def test_everything_counts_at_the_start() -> None:
     image, photograph = differing()
     assert threshold(0.0) == threshold(0.049) == math.inf
     assert threshold(0.05) > threshold(0.1) > threshold(0.15) == threshold(1.0) == FACTOR
-    assert static_weight(image, photograph, None, torch.tensor([math.inf])).min() == 1
-    assert static_weight(image, image, None, NOW).min() == 1, "equal images"
+    assert static_share(image, photograph, None, torch.tensor([math.inf])).min() == 1
+    assert static_share(image, image, None, NOW).min() == 1, "equal images"
 
 
 def covered(view: View, random: np.random.Generator) -> View:
