@@ -170,8 +170,8 @@ class TrainConfig(Options):
     readout_direction: Readout = "down"
     """With `rolling_shutter`, the direction of the readout in the images; right or left where the camera was turned."""
     ignore_transients: bool = False
-    """Leave out of the loss what only single photographs show, such as people who pass: regions that differ from the
-    render by several times the usual error, from a twentieth of the run on."""
+    """Give what only single photographs show, such as people who pass, a tenth of its weight in the loss: regions that
+    differ from the render by several times the usual error, from a twentieth of the run on."""
     depth: DepthSource = "none"
     """Known depth that is fitted beside the images. maps: depth maps of the capture; points: its points, where a view
     sees them; all: points where there is no map; none: the images alone."""

@@ -147,11 +147,13 @@ def halved(image: ByteImage, times: int) -> ByteImage:
 
     sums = mean(torch.cat([rgb * cover[..., None], cover[..., None], weight[..., None]], -1))
     colour, covered, counted = sums[..., :3], sums[..., 3], sums[..., 4]
-    rgb = torch.where(counted[..., None] > 0, colour / covered.clamp_min(1e-6)[..., None], mean(rgb))
+    shown = colour / covered.clamp_min(1e-6)[..., None]
+    if image.weight is not None:
+        shown = torch.where(counted[..., None] > 0, shown, mean(rgb))
     alpha = None if image.alpha is None else _bytes(255 * covered / counted.clamp_min(1e-6))
     weight = None if image.weight is None else _bytes(255 * counted)
     depth = None if image.depth is None else halved_depth(image.depth, times)
-    return ByteImage(_bytes(rgb), alpha, weight, depth)
+    return ByteImage(_bytes(shown), alpha, weight, depth)
 
 
 def halved_camera(camera: Camera, times: int) -> Camera:

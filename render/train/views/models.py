@@ -28,7 +28,7 @@ class ViewModels:
     Args:
         exposure: colours.
         poses: of the cameras.
-        ignore_transients: whether what only single photographs show is left out of the loss.
+        ignore_transients: whether what only single photographs show hardly counts in the loss.
         weights: of the views' photometric losses, [V]; None: 1.
         shutter: velocities of the cameras during a readout.
     """

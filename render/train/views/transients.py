@@ -17,11 +17,11 @@ CONTRAST = 0.5  # of the photograph's own standard deviation around a block, by 
 BESIDE = 0.25  # of what is allowed, above which a pixel of a transient block or beside one is transient
 CLOSED = 5  # pixels a side of the square that closes holes in what is transient, odd
 DOUBT = 0.1  # weight of transient pixels: details that were mistaken for an object are learnt nevertheless
-START, FULL = 0.05, 0.15  # shares of the run at which the first blocks are left out, and by the factor above
+START, FULL = 0.05, 0.15  # shares of the run at which the first blocks are found, and by the factor above
 
 
 def threshold(progress: float) -> float:
-    """Multiple of the usual error above which a block is left out; infinity at the start, when nothing is known yet.
+    """Multiple of the usual error above which a block is transient; infinity at the start, when nothing is known yet.
 
     Args:
         progress: share of the run that is done, in [0, 1].
