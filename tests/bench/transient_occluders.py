@@ -38,20 +38,26 @@ VARIANTS = ("as it is", "occluders", "occluders, ignored", "occluders, masked")
 
 
 def occluded(pixels: Pixels, share: float, rng: np.random.Generator) -> tuple[Pixels, np.ndarray]:
-    """The photograph with ellipses over at least a share of its pixels, and where they are, bool [H, W]."""
+    """The photograph with ellipses over a share of its pixels, the last as small as that takes, and where they are.
+
+    Returns:
+        The photograph, and bool [H, W].
+    """
     height, width = pixels.rgb.shape[:2]
     rows, columns = np.mgrid[:height, :width].astype(np.float32)
-    rgb, hidden = pixels.rgb.astype(np.float32), np.zeros((height, width), bool)
-    while hidden.mean() < share:
+    rgb, hidden, number = pixels.rgb.astype(np.float32), np.zeros((height, width), bool), round(share * height * width)
+    while (missing := number - int(hidden.sum())) > 0:
         axes = rng.uniform(*SIZES, 2) * min(height, width)
         turn = rng.uniform(0, np.pi)
         x, y = columns - rng.uniform(0, width), rows - rng.uniform(0, height)
         along = (x * np.cos(turn) + y * np.sin(turn)) / axes[0]
         across = (y * np.cos(turn) - x * np.sin(turn)) / axes[1]
-        cover = np.clip((1 - np.hypot(along, across)) / SOFT, 0, 1)[..., None]
-        shaded = rng.uniform(20, 235, 3) * (1 + 0.3 * along[..., None] + 0.1 * across[..., None])
+        away = np.hypot(along, across)  # 1 at the edge
+        size = min(1.0, float(np.partition(away[~hidden], missing - 1)[missing - 1]))
+        cover = np.clip((size - away) / (SOFT * size), 0, 1)[..., None]
+        shaded = rng.uniform(20, 235, 3) * (1 + (0.3 * along[..., None] + 0.1 * across[..., None]) / size)
         rgb = rgb * (1 - cover) + shaded * cover
-        hidden |= cover[..., 0] > 0
+        hidden |= away <= size
     return replace(pixels, rgb=rgb.clip(0, 255).astype(np.uint8)), hidden
 
 
