@@ -189,7 +189,3 @@ def _overview() -> str:
         "Exit status: 0 done, 1 a check failed, 2 wrong input or usage, 130 interrupted.",
     ]
     return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

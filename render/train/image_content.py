@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from luxel.render.camera import Pixels, View, pixel_count
 
 SAMPLED_VIEWS = 24
 CONTRAST = 12.0  # of 255, between neighbours in an image of half the size, where noise is half as strong
-READERS = 4
+READERS = 8  # at most; each holds an image in floats
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def image_content(views: Sequence[View]) -> ImageContent:
         pixels = views[index].read()
         return detail_share(pixels), covered_share(pixels)
 
-    with ThreadPoolExecutor(READERS) as pool:
+    with ThreadPoolExecutor(min(READERS, os.cpu_count() or 1)) as pool:
         detail, coverage = np.mean(list(pool.map(shares, chosen)), axis=0)
     return ImageContent(round(float(detail) * pixel_count(views)), float(coverage))
 
@@ -62,14 +63,16 @@ def detail_share(pixels: Pixels) -> float:
     image that is averaged down to half its size, is above 12/255. Flat areas, soft shadows and the noise of a sensor do
     not count; images with alpha are composited onto white.
     """
-    rgb = pixels.rgb.astype(np.float32)
-    if pixels.alpha is not None:
-        alpha = pixels.alpha[..., None].astype(np.float32) / 255
-        rgb = rgb * alpha + 255 * (1 - alpha)
-    height, width = (side // 2 * 2 for side in rgb.shape[:2])
+    height, width = (side // 2 * 2 for side in pixels.rgb.shape[:2])
     if min(height, width) < 4:
         return 1.0
-    half = rgb[:height, :width].reshape(height // 2, 2, width // 2, 2, 3).mean((1, 3))
+    rgb = pixels.rgb[:height, :width]
+    if pixels.alpha is not None:
+        alpha = pixels.alpha[:height, :width, None].astype(np.float32) / 255
+        rgb = rgb * alpha + 255 * (1 - alpha)
+    kind = np.uint16 if pixels.alpha is None else np.float32  # sums of four bytes
+    quarters = [rgb[i::2, j::2] for i in (0, 1) for j in (0, 1)]
+    half = sum(quarters[1:], quarters[0].astype(kind)).astype(np.float32) / 4
     across, down = half[:-1, 1:] - half[:-1, :-1], half[1:, :-1] - half[:-1, :-1]
     high = (across**2 + down**2).mean(-1) > CONTRAST**2
     if pixels.weight is not None:

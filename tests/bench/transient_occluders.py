@@ -45,7 +45,11 @@ def occluded(pixels: Pixels, share: float, rng: np.random.Generator) -> tuple[Pi
     """
     height, width = pixels.rgb.shape[:2]
     rows, columns = np.mgrid[:height, :width].astype(np.float32)
-    rgb, hidden, number = pixels.rgb.astype(np.float32), np.zeros((height, width), bool), round(share * height * width)
+    rgb, hidden, number = (
+        pixels.rgb.astype(np.float32),
+        np.zeros((height, width), bool),
+        round(share * height * width),
+    )
     while (missing := number - int(hidden.sum())) > 0:
         axes = rng.uniform(*SIZES, 2) * min(height, width)
         turn = rng.uniform(0, np.pi)
