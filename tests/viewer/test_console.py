@@ -80,6 +80,21 @@ def test_output_that_is_lost_is_an_error() -> None:
     assert result.returncode == FLUSH_FAILED
 
 
+def test_torch_comes_without_searches_for_garbage() -> None:
+    code = """
+import gc
+from luxel.viewer.cli import main
+searches = []
+gc.callbacks.append(lambda phase, info: searches.append(phase))
+assert main(["view", "missing"]) == 2
+print(gc.isenabled(), gc.get_freeze_count() > 100_000, searches.count("start"))
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    enabled, frozen, searches = result.stdout.split()
+    assert (enabled, frozen) == ("True", "True"), result.stderr
+    assert int(searches) < 200, "torch's import makes twice as many"
+
+
 @pytest.mark.gpu
 def test_a_gpu_is_opened_while_the_command_goes_on(gpu: torch.device) -> None:
     code = """
