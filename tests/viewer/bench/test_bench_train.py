@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -310,3 +312,34 @@ def test_primitives_are_compared(strict: Any, tmp_path: Path, toy_capture: Path)
     assert sizes["luxel"] == pytest.approx(4e-6 * 70) and sizes[words] == pytest.approx(4e-6 * 59)
     page = (out / "train.html").read_text()
     assert "rates.quats" in page and "rates.points" not in page and "primitive" in page
+
+
+def test_a_measurement_begins_without_the_memory_of_the_last_run(
+    toy_capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alive: list[list[bool]] = []
+    trainers: list[weakref.ref[Any]] = []
+    new_trainer, quiet_device = measure._trainer, measure.quiet_device
+
+    def kept(*args: Any, **options: Any) -> Any:
+        trainers.append(weakref.ref(trainer := new_trainer(*args, **options)))
+        return trainer
+
+    def quiet(device: torch.device) -> dict[str, Any]:
+        state = quiet_device(device)
+        alive.append([trainer() is not None for trainer in trainers])
+        return state
+
+    monkeypatch.setattr(measure, "_trainer", kept)
+    monkeypatch.setattr(measure, "quiet_device", quiet)
+    config = replace(
+        preset(), steps=3, lpips=False, save_renders=0, init=replace(preset().init, max_points=200)
+    )
+    capture = open_capture(toy_capture)
+    gc.disable()
+    try:
+        for _ in range(2):
+            measure.train_once(config, capture, CPU)
+    finally:
+        gc.enable()
+    assert alive == [[False], [False, False, False]], "the warm-up's, and the first run's"

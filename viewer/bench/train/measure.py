@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import shutil
@@ -256,6 +257,7 @@ def train_once(
 
 def quiet_device(device: torch.device) -> dict[str, Any]:
     """Waits for a GPU, frees unused memory and resets its peak; returns `gpu_state` (empty on a CPU)."""
+    gc.collect()  # a trainer and its parts refer to each other: the last run's memory would count
     if device.type != "cuda":
         return {}
     torch.cuda.synchronize(device)
