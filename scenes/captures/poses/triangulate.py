@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from PIL import Image
@@ -29,7 +27,6 @@ VERSION = 1
 MIN_TRIANGULATED = 500  # with fewer points, random ones are added
 RANDOM_POINTS = 50_000
 CARVING_VIEWS = 32
-POINTS_AT_ONCE = 16_384  # of which a thread finds out which views see them
 T = TypeVar("T")
 PosedImage = tuple[Camera, ImageReader]
 
@@ -298,11 +295,26 @@ def _visible(
     points: np.ndarray, looked: list[tuple[Camera, Pixels]], *, carve: bool, least: int
 ) -> np.ndarray:
     """Which points project into at least ``least`` images and, with ``carve``, into the mask of each of these."""
-    seen = [_Projection.of(camera, pixels if carve else None) for camera, pixels in _far_apart(looked)]
-    parts = [points[i : i + POINTS_AT_ONCE] for i in range(0, len(points), POINTS_AT_ONCE)]
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        kept = pool.map(lambda part: _seen_often(part, seen, min(least, len(seen))), parts)
-        return np.concatenate([np.zeros(0, bool), *kept])
+    times, inside = np.zeros(len(points), int), np.ones(len(points), bool)
+    axes = np.ascontiguousarray(points.T)
+    live = np.arange(len(points))  # those that no mask has carved away yet: most are after a few views
+    for camera, pixels in _far_apart(looked):
+        pose, (fx, fy, cx, cy) = camera.world_to_cam.double().numpy(), camera.intrinsics.double().numpy()
+        x, y, z = axes[:, live]
+        # Written out: of so narrow matrices BLAS makes work for all its threads, which takes longer.
+        across, down, depth = (r[0] * x + r[1] * y + r[2] * z + r[3] for r in pose[:3])
+        near = np.maximum(depth, 1e-9)
+        column, row = across / near * fx + cx, down / near * fy + cy
+        visible = (
+            (depth > 1e-6) & (column >= 0) & (column < camera.width) & (row >= 0) & (row < camera.height)
+        )
+        times[live] += visible
+        if carve and pixels.alpha is not None:
+            where = np.nonzero(visible)[0]
+            outside = pixels.alpha[row[where].astype(int), column[where].astype(int)] < 64
+            inside[live[where[outside]]] = False
+            live = live[inside[live]]
+    return inside & (times >= min(least, len(looked)))
 
 
 def _far_apart(looked: list[T]) -> list[T]:
@@ -310,43 +322,3 @@ def _far_apart(looked: list[T]) -> list[T]:
     number = len(looked)
     stride = next((n for n in range(round(0.382 * number), number) if math.gcd(n, number) == 1), 1)
     return [looked[i * stride % number] for i in range(number)]
-
-
-class _Projection(NamedTuple):
-    """A camera in double precision, and the mask that points must fall into; None: any."""
-
-    rotation: np.ndarray
-    translation: np.ndarray
-    intrinsics: np.ndarray
-    size: tuple[int, int]
-    alpha: np.ndarray | None
-
-    @staticmethod
-    def of(camera: Camera, pixels: Pixels | None) -> _Projection:
-        """From a camera, and the pixels whose alpha is the mask."""
-        pose, intrinsics = camera.world_to_cam.double().numpy(), camera.intrinsics.double().numpy()
-        alpha = None if pixels is None else pixels.alpha
-        return _Projection(pose[:3, :3], pose[:3, 3], intrinsics, (camera.width, camera.height), alpha)
-
-
-def _seen_often(points: np.ndarray, seen: list[_Projection], least: int) -> np.ndarray:
-    """`_visible` of a part of the points."""
-    times, inside = np.zeros(len(points), int), np.ones(len(points), bool)
-    axes = np.ascontiguousarray(points.T)
-    live = np.arange(len(points))  # those that no mask has carved away yet: most are after a few views
-    for rotation, translation, (fx, fy, cx, cy), (width, height), alpha in seen:
-        # Written out: a product of so narrow matrices waits for the threads of BLAS, which each thread here would call.
-        x, y, z = axes[:, live]
-        across, down, depth = (
-            r[0] * x + r[1] * y + r[2] * z + t for r, t in zip(rotation, translation, strict=True)
-        )
-        near = np.maximum(depth, 1e-9)
-        column, row = across / near * fx + cx, down / near * fy + cy
-        visible = (depth > 1e-6) & (column >= 0) & (column < width) & (row >= 0) & (row < height)
-        times[live] += visible
-        if alpha is not None:
-            where = np.nonzero(visible)[0]
-            outside = alpha[row[where].astype(int), column[where].astype(int)] < 64
-            inside[live[where[outside]]] = False
-            live = live[inside[live]]
-    return inside & (times >= least)
