@@ -24,6 +24,7 @@ from luxel.render.runs.memory import used_memory
 from luxel.render.runs.out_of_memory import out_of_memory, save_what_is_possible
 from luxel.render.runs.progress import ProgressDisplay, duration
 from luxel.render.runs.run_folder import RunFolder
+from luxel.render.runs.weak_method import weakly
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import halvings_possible
 from luxel.render.train.densifier import Densifier
@@ -297,9 +298,8 @@ class Trainer(RunControls[StepReport, TrainResult]):
             took = f"{self.steps_done} steps in {duration(self.train_seconds)}"
             self.say(f"{took}, {counted}, held-out PSNR {self.test_psnr:.2f} dB.")
         psnr = self.test_psnr if self._tested_at == self.steps_done else None
-        return TrainResult(
-            reason, self.steps_done, self.train_seconds, self.optimizer.count, psnr, evaluation, path, scene
-        )
+        rest = psnr, evaluation, path, scene
+        return TrainResult(reason, self.steps_done, self.train_seconds, self.optimizer.count, *rest)
 
     def _configure(self, config: TrainConfig) -> None:
         self.config, self.background = config, config.background
@@ -312,7 +312,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
         """Continues with other primitives and their moments."""
         self.optimizer = optimizer
         of_images = self.train_views, self.content
-        self.densifier = Densifier(self.config, optimizer, self.generator, *of_images, self._log)
+        self.densifier = Densifier(self.config, optimizer, self.generator, *of_images, weakly(self._log))
 
     def _open_views(self) -> None:
         """Prepares images, schedules and the queue of steps."""
@@ -328,11 +328,13 @@ class Trainer(RunControls[StepReport, TrainResult]):
     def _make_queue(self) -> None:
         config = self.config
         coarse = halvings_possible(self.train_views, config.resolution.halvings, config.resolution.smallest)
-        share = lambda: self.train_seconds / (60 * (config.target_minutes or math.inf))  # noqa: E731
-        self.timeline = Timeline(config, self.extent, coarse, self.background, share)
-        rest = self._render, self._take_stats, self.auxiliary, self.content.coverage, self.models
+        self.timeline = Timeline(config, self.extent, coarse, self.background, weakly(self._share_of_time))
+        rest = self._render, weakly(self._take_stats), self.auxiliary, self.content.coverage, self.models
         self.queue = StepQueue(config, self.dataset, self.timeline, *rest)
         self.queue.start(self.steps_done)
+
+    def _share_of_time(self) -> float:  # that the run may take; 0 without a limit
+        return self.train_seconds / (60 * (self.config.target_minutes or math.inf))
 
     def _one_step(self) -> StepReport:
         if self._adapt_to_resolution():
@@ -394,5 +396,5 @@ class Trainer(RunControls[StepReport, TrainResult]):
 
     def _log(self, step: int, values: dict[str, Any]) -> None:
         """Appends a line to metrics.jsonl."""
-        count, seconds = self.optimizer.count, round(self.train_seconds, 3)
-        self.folder.log({"step": step, "seconds": seconds, "count": count, **values})
+        now = {"step": step, "seconds": round(self.train_seconds, 3), "count": self.optimizer.count}
+        self.folder.log(now | values)

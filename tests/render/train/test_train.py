@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import threading
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -281,3 +283,18 @@ def test_exports_the_scene(toy: Any, tmp_path: Path) -> None:
 
     result = toy.trainer(tmp_path / "run", toy.config(steps=3), export=export).run(progress=False)
     assert result.scene == tmp_path / "run" / "scene.ply" and result.scene.read_text() == "300"
+
+
+def test_nothing_holds_a_trainer_that_is_dropped(toy: Any, tmp_path: Path) -> None:
+    trainer = toy.trainer(tmp_path / "run", toy.config(steps=30, target_minutes=10.0))
+    trainer.run(progress=False)
+    held = weakref.ref(trainer), weakref.ref(trainer.scene), weakref.ref(trainer.dataset)
+    gc.collect()
+    gc.disable()
+    try:
+        del trainer
+        assert [part() is None for part in held] == [True, True, True], (
+            "its memory waits for a search for garbage"
+        )
+    finally:
+        gc.enable()
