@@ -7,9 +7,10 @@ What it measures
     these, and the loss against the capture as it is; means over the seeds, of which each paints other ellipses.
 
 How to run
-    python tests/bench/transient_occluders.py [CAPTURE] [--share 0.1] [--steps 7000] [--max-size PIXELS] [--seeds 1]
-        [--set NAME=VALUE,...] [--device cuda]
-    Without CAPTURE the courtyard of scenes/synthetic/place.py is generated: 140 training views of 1000x666 pixels.
+    python tests/bench/transient_occluders.py [CAPTURE] [--small] [--share 0.1] [--steps 7000] [--max-size PIXELS]
+        [--seeds 1] [--set NAME=VALUE,...] [--device cuda]
+    Without CAPTURE the courtyard of scenes/synthetic/place.py is generated: 140 training views of 1000x666 pixels, or
+    with --small 61 of 480x320, for a CPU: --small --steps 3000 --set max_gaussians=40000.
 """
 
 from __future__ import annotations
@@ -87,6 +88,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("capture", nargs="?", type=Path)
+    parser.add_argument("--small", action="store_true", help="generate a few small views")
     parser.add_argument("--share", type=float, default=0.1, help="of each photograph that is covered (0.1)")
     parser.add_argument("--steps", type=int, default=7000)
     parser.add_argument("--max-size", type=int, help="of photographs, pixels on their longer side")
@@ -95,7 +97,11 @@ def main() -> int:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        folder = options.capture or write_place(Path(temporary))
+        if options.small and not options.capture:
+            write_place(Path(temporary), views=70, width=480, height=320, points=20_000)
+        elif not options.capture:
+            write_place(Path(temporary))
+        folder = options.capture or Path(temporary)
         capture = open_capture(folder, max_size=options.max_size)
         scores: dict[str, list[tuple[float, float]]] = {}
         for name in VARIANTS:
