@@ -26,13 +26,8 @@ COMMANDS = {
     "doctor": ("Doctor", "Checks the installation and says how to fix what is missing."),
 }
 SERVING = ("train", "view", "demo")  # commands whose process may serve the viewer
-COMPUTING = (
-    *SERVING,
-    "eval",
-    "render",
-    "segment",
-    "inspect",
-)  # commands that need torch whatever is asked of them
+# Commands that need torch whatever is asked of them.
+COMPUTING = (*SERVING, "eval", "render", "segment", "inspect")
 BAD_INPUT, INTERRUPTED = 2, 130
 
 

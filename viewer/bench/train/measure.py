@@ -257,7 +257,7 @@ def train_once(
 
 def quiet_device(device: torch.device) -> dict[str, Any]:
     """Waits for a GPU, frees unused memory and resets its peak; returns `gpu_state` (empty on a CPU)."""
-    gc.collect()  # a trainer and its parts refer to each other: the last run's memory would count
+    gc.collect()  # what holds itself in a circle: memory of the last run would count
     if device.type != "cuda":
         return {}
     torch.cuda.synchronize(device)
