@@ -7,7 +7,7 @@ What it measures
     time by package.
 
 How to run
-    python tests/bench/startup.py [--repeats 7] [--seconds 5] [--device cpu]
+    python tests/bench/startup/startup.py [--repeats 7] [--seconds 5] [--device cpu]
 
     On a machine where nothing else runs: wall times are the ones that count, and only then. The first run of each
     fills the cache of files and is not counted.
