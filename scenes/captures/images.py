@@ -18,7 +18,7 @@ from luxel.scenes.captures.exposure_data import Exposure, exposure_of
 from luxel.scenes.captures.kept_lenses import counted_pixels, image_circle, sampled
 from luxel.scenes.captures.lens import Lens, pinhole_of, undistortion_maps
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.image_decoding import has_end, opened_header, opened_image
+from luxel.scenes.files.image_decoding import has_end, opened_header, opened_image, opened_pixels
 
 ORIENTATION_TAG = 0x0112
 DECODED = 256  # images of a capture that are decoded to check them where they do not fit into memory
@@ -72,12 +72,31 @@ def decode(path: Path, *, oriented: bool = False, least: int | None = None) -> n
     Raises:
         CaptureError: the file cannot be read, is damaged or cut short, no image, or above the limit on pixels.
     """
-    with opened_image(path, least) as opened:
+    with opened_pixels(path, least) as (opened, pixels):
+        if pixels is not None:
+            if pixels.ndim == 2:
+                pixels = cv2.cvtColor(pixels, cv2.COLOR_GRAY2RGB)
+            return _turned(pixels, opened.getexif().get(ORIENTATION_TAG, 1)) if oriented else pixels
         image = ImageOps.exif_transpose(opened) if oriented else opened
         if image.mode.startswith("I"):
             grey = np.clip(np.asarray(image).astype(np.int64) >> 8, 0, 255).astype(np.uint8)
             return np.repeat(grey[..., None], 3, axis=-1)
         return np.asarray(image.convert("RGBA" if _has_alpha(image) else "RGB"))
+
+
+def _turned(pixels: np.ndarray, orientation: object) -> np.ndarray:
+    """Pixels as an EXIF orientation, 1 to 8, says that they are to be seen."""
+    if orientation in (5, 7):
+        pixels = cv2.transpose(pixels)
+    if orientation in (3, 7):
+        return cv2.rotate(pixels, cv2.ROTATE_180)
+    if orientation in (2, 4):
+        return cv2.flip(pixels, 1 if orientation == 2 else 0)
+    if orientation in (6, 8):
+        return cv2.rotate(
+            pixels, cv2.ROTATE_90_CLOCKWISE if orientation == 6 else cv2.ROTATE_90_COUNTERCLOCKWISE
+        )
+    return pixels
 
 
 def check_decodes(path: Path) -> None:
@@ -187,7 +206,7 @@ class ImageReader:
                 f"but was {self.lens.width}x{self.lens.height} when the capture was opened.",
                 "Open the capture again.",
             )
-        rgb = np.ascontiguousarray(stored[..., :3])
+        rgb = cv2.cvtColor(stored, cv2.COLOR_RGBA2RGB) if stored.shape[-1] == 4 else stored
         keep = None if self.use == "none" else self._coverage(stored)
         known = self._known()
         if keep is not None and self.use == "cutout":
@@ -220,7 +239,7 @@ class ImageReader:
         return None if counted is None else counted.astype(np.uint8)
 
     def _coverage(self, stored: np.ndarray) -> np.ndarray | None:
-        alpha = np.ascontiguousarray(stored[..., 3]) if stored.shape[-1] == 4 else None
+        alpha = cv2.extractChannel(stored, 3) if stored.shape[-1] == 4 else None
         if self.mask is None:
             return alpha
         mask = self.mask()

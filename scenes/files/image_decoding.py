@@ -112,6 +112,31 @@ def opened_image(path: Path, least: int | None = None) -> Iterator[Image.Image]:
 @contextmanager
 def opened_bytes(path: Path, data: bytes, least: int | None = None) -> Iterator[Image.Image]:
     """As `opened_image`, of the bytes of an image file that may lie within another file; the path is for messages."""
+    with _checked(path, data, least) as (image, factor):
+        pixels = _decoded(image, data, factor)
+        yield image if pixels is None else _made(pixels, image)
+
+
+@contextmanager
+def opened_pixels(path: Path, least: int | None = None) -> Iterator[tuple[Image.Image, np.ndarray | None]]:
+    """As `opened_image`, with the pixels by themselves where another library than Pillow decodes them: each copy that
+    Pillow makes of them keeps all other threads waiting.
+
+    Returns:
+        The image, and its pixels, uint8 [H, W], [H, W, 3] or [H, W, 4]: grey, RGB or RGBA, before any EXIF orientation.
+        The image is then its header alone. None: the image has them.
+
+    Raises:
+        CaptureError: as `opened_image`.
+    """
+    data = read_bytes(path)
+    with _checked(path, data, least) as (image, factor):
+        yield image, _decoded(image, data, factor)
+
+
+@contextmanager
+def _checked(path: Path, data: bytes, least: int | None) -> Iterator[tuple[Image.Image, int]]:
+    """The header of an image whose content is possible, and the factor by which it is decoded smaller."""
     with (
         reading(path, "an image", REMEDY),
         _opened(path, io.BytesIO(data)) as image,
@@ -119,7 +144,7 @@ def opened_bytes(path: Path, data: bytes, least: int | None = None) -> Iterator[
         factor = _reduction(image, least)
         _check_size(path, image, factor)
         _check_content(image, data)
-        yield _decoded(image, data, factor)
+        yield image, factor
 
 
 def has_end(path: Path) -> bool:
@@ -233,18 +258,28 @@ def _check_content(image: Image.Image, data: bytes) -> None:
         )
 
 
-def _check_png(data: bytes) -> None:
-    """Compares the checksum of every chunk."""
-    view, at, last = memoryview(data), 8, b""
-    while last != b"IEND":
-        length = int.from_bytes(view[at : at + 4], "big")
-        end = at + 12 + length
+def _png_chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
+    """Name, start and end of each chunk of a PNG file.
+
+    Raises:
+        ValueError: the file ends in one of them.
+    """
+    at, name = 8, b""
+    while name != b"IEND":
+        end = at + 12 + int.from_bytes(data[at : at + 4], "big")
         if end > len(data):
             raise ValueError(f"the file ends in the chunk at byte {at}")
-        last = bytes(view[at + 4 : at + 8])
+        name = data[at + 4 : at + 8]
+        yield name, at, end
+        at = end
+
+
+def _check_png(data: bytes) -> None:
+    """Compares the checksum of every chunk."""
+    view = memoryview(data)
+    for _, at, end in _png_chunks(data):
         if zlib.crc32(view[at + 4 : end - 4]) != int.from_bytes(view[end - 4 : end], "big"):
             raise ValueError(f"the chunk at byte {at} has a wrong checksum")
-        at = end
 
 
 def _check_tiff(image: Image.Image, size: int) -> int:
@@ -272,8 +307,11 @@ def _check_tiff(image: Image.Image, size: int) -> int:
     return sum(tags.get(258, (1,))) or 1
 
 
-def _decoded(image: Image.Image, data: bytes, factor: int) -> Image.Image:
-    """The image with its pixels; JPEG files by libjpeg-turbo, whose warnings are errors, WebP by OpenCV."""
+def _decoded(image: Image.Image, data: bytes, factor: int) -> np.ndarray | None:
+    """The pixels, as in `opened_pixels`; None: Pillow has decoded them into the image.
+
+    JPEG files are decoded by libjpeg-turbo, whose warnings are errors, WebP and plain PNG files by OpenCV.
+    """
     if image.format in ("JPEG", "MPO") and image.mode in ("RGB", "L"):
         colours = "RGB" if image.mode == "RGB" else "GRAY"
         height, width = (-(-side // factor) if factor > 1 else 0 for side in (image.height, image.width))
@@ -283,21 +321,34 @@ def _decoded(image: Image.Image, data: bytes, factor: int) -> Image.Image:
             if "extraneous" not in str(error):  # of several cameras, harmless
                 raise
         else:
-            return _made(pixels if colours == "RGB" else np.ascontiguousarray(pixels[..., 0]), image)
+            return pixels if colours == "RGB" else np.ascontiguousarray(pixels[..., 0])
     if image.format == "WEBP" and not getattr(
         image, "is_animated", False
     ):  # Pillow takes four times the memory
-        decoded = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
+        decoded = _by_opencv(data)
         if decoded is None:
             raise ValueError("its pixels are damaged or cut short")
-        alpha = decoded.shape[2] == 4
-        return _made(
-            cv2.cvtColor(decoded, cv2.COLOR_BGRA2RGBA if alpha else cv2.COLOR_BGR2RGB, decoded), image
-        )
+        return decoded
+    if image.format == "PNG" and _is_plain(data) and (decoded := _by_opencv(data)) is not None:
+        return decoded
     if factor > 1:
         image.draft(None, (image.width // factor, image.height // factor))
     image.load()
-    return image
+    return None
+
+
+def _is_plain(png: bytes) -> bool:
+    """Whether a PNG file is grey, RGB or RGBA of 8 bits, with one image and nothing that changes or describes it."""
+    special = {b"tRNS", b"acTL", b"eXIf", b"iTXt"}
+    return png[24] == 8 and png[25] in (0, 2, 6) and special.isdisjoint(name for name, *_ in _png_chunks(png))
+
+
+def _by_opencv(data: bytes) -> np.ndarray | None:
+    """Pixels in the order of `opened_pixels`; None: OpenCV cannot decode them."""
+    decoded = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
+    if decoded is None or decoded.ndim == 2:
+        return decoded
+    return cv2.cvtColor(decoded, cv2.COLOR_BGRA2RGBA if decoded.shape[2] == 4 else cv2.COLOR_BGR2RGB, decoded)
 
 
 def _made(pixels: np.ndarray, image: Image.Image) -> Image.Image:

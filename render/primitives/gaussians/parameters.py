@@ -141,14 +141,14 @@ def neighbour_distance(xyz: np.ndarray, neighbours: int = 3, floor: float | None
         neighbours: how many nearest others to average.
         floor: least mean square, capture units squared. None: a hundredth of the median of those above 0.
     """
-    from scipy.spatial import KDTree
+    from luxel.render.ops.train.neighbours import neighbours as nearest
 
     count = len(xyz)
     if count < 2:
         return np.full(count, 1.0, np.float32)
-    k = min(neighbours + 1, count)
-    distances, _ = KDTree(xyz).query(xyz, k=k, workers=-1)
-    mean_square = (distances[:, 1:] ** 2).mean(axis=1)
+    places = np.array(xyz, np.float64)
+    others = places[nearest(torch.from_numpy(places), min(neighbours, count - 1)).numpy()]
+    mean_square = ((others - places[:, None]) ** 2).sum(axis=2).mean(axis=1)
     if floor is None:
         positive = mean_square[mean_square > 0]
         floor = float(np.median(positive)) * 1e-2 if positive.size else 1.0

@@ -179,13 +179,14 @@ def neighbour_quats(xyz: np.ndarray, neighbours: int = NEIGHBOURS) -> Tensor:
         xyz: points, [P, 3].
         neighbours: how many points to fit the plane to, the point itself included.
     """
-    from scipy.spatial import KDTree
+    from luxel.render.ops.train.neighbours import neighbours as nearest
 
     count = len(xyz)
     if count < 3:
         return torch.tensor([1.0, 0, 0, 0]).repeat(count, 1)
-    _, nearest = KDTree(xyz).query(xyz, k=min(neighbours, count), workers=-1)
-    around = torch.from_numpy(np.asarray(xyz, np.float64)[nearest])
+    places = torch.from_numpy(np.array(xyz, np.float64))
+    others = nearest(places, min(neighbours, count) - 1).long()
+    around = torch.cat([places[:, None], places[others]], 1)
     around = around - around.mean(1, keepdim=True)
     axes = torch.linalg.eigh(around.mT @ around).eigenvectors.flip(-1)  # of the largest variance first
     axes[..., 2] = torch.linalg.cross(axes[..., 0], axes[..., 1])

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
+from PIL.PngImagePlugin import PngInfo
 
 import luxel.scenes as scenes
 from luxel.scenes.captures import images
@@ -45,6 +46,39 @@ def test_exif_orientation(tmp_path: Path, orientation: int, turns: int) -> None:
     assert np.array_equal(decode(tmp_path / "a.png"), PIXELS)
     header = read_header(tmp_path / "a.png")
     assert header.size(True) == ((12, 20) if orientation > 4 else (20, 12))
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L"])
+@pytest.mark.parametrize("name", ["a.jpg", "a.png", "a.webp"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_pixels_are_those_of_pillow(tmp_path: Path, orientation: int, name: str, mode: str) -> None:
+    """Other decoders than Pillow turn an image as it does."""
+    exif = Image.Exif()
+    exif[images.ORIENTATION_TAG] = orientation
+    Image.fromarray(PIXELS).convert(mode).save(tmp_path / name, exif=exif, quality=95, lossless=True)
+    with Image.open(tmp_path / name) as image:
+        stored, turned = image.convert("RGB"), ImageOps.exif_transpose(image).convert("RGB")
+    for expected, oriented in ((stored, False), (turned, True)):
+        pixels = decode(tmp_path / name, oriented=oriented)
+        assert pixels.shape == np.asarray(expected).shape
+        # Two builds of libjpeg may round a colour differently.
+        assert np.abs(pixels.astype(int) - np.asarray(expected)).max() <= 2 * (name == "a.jpg")
+
+
+@pytest.mark.parametrize("chunk", ["none", "tRNS", "iTXt"])
+@pytest.mark.parametrize("mode", ["RGBA", "RGB", "L", "P"])
+def test_png_files_with_other_chunks(tmp_path: Path, mode: str, chunk: str) -> None:
+    options: dict = {}
+    if chunk == "iTXt":
+        options["pnginfo"] = PngInfo()
+        options["pnginfo"].add_itxt("Description", "a photograph")
+    elif chunk == "tRNS" and mode != "RGBA":
+        options["transparency"] = tuple(PIXELS[0, 0].tolist()) if mode == "RGB" else 1
+    Image.fromarray(PIXELS).convert(mode).save(tmp_path / "a.png", **options)
+    with Image.open(tmp_path / "a.png") as image:
+        transparent = mode == "RGBA" or "transparency" in image.info
+        expected = np.asarray(image.convert("RGBA" if transparent else "RGB"))
+    assert np.array_equal(decode(tmp_path / "a.png"), expected)
 
 
 def damage(file: Path, how: str) -> None:
