@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from luxel.viewer.commands import warm_start
 from luxel.viewer.web.access.free_memory import limit_heaps
 
 COMMANDS = {
@@ -58,6 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(f"there is no command {name!r}.", hint)
     if name in SERVING:  # at once: threads that have a heap already keep it
         limit_heaps()
+    if name in COMPUTING:
+        warm_start.begin(rest)
     return run_guarded(name, rest)
 
 

@@ -45,6 +45,7 @@ def diagnose() -> list[Finding]:
         ("luxel", _luxel),
         ("python", _python),
         ("torch", _torch),
+        ("byte code", _byte_code),
         ("cpu library", _cpu_library),
         ("driver", _driver),
         ("gpu", _gpu),
@@ -119,6 +120,23 @@ def _torch() -> Finding:
     state: State = "ok" if version >= (2, 9) else "missing"
     return Finding(
         "torch", state, f"{torch.__version__} ({built})", "" if state == "ok" else "pip install 'torch>=2.9'"
+    )
+
+
+def _byte_code() -> Finding:
+    """Whether Python keeps the byte code of torch, whose modules it otherwise compiles for each command."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        return Finding("byte code", "note", "torch is not installed", "pip install 'torch>=2.9'")
+    folder, modules = Path(spec.origin).parent, ("nn/functional.py", "_refs/__init__.py")
+    if all(Path(importlib.util.cache_from_source(str(folder / name))).is_file() for name in modules):
+        return Finding("byte code", "ok", "torch's is kept")
+    cause = " (PYTHONDONTWRITEBYTECODE is set)" if sys.dont_write_bytecode else ""
+    return Finding(
+        "byte code",
+        "note",
+        f"torch's is not kept{cause}: each command takes one to two seconds longer",
+        f"{sys.executable} -m compileall -q {folder}",
     )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
-from contextlib import nullcontext
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Event
@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 Report = TypeVar("Report")
 Result = TypeVar("Result")
+Written = TypeVar("Written")
+Done = TypeVar("Done")
 Report_co = TypeVar("Report_co", covariant=True)
 Result_co = TypeVar("Result_co", covariant=True)
 
@@ -218,30 +220,70 @@ class TrainingLoop:
     def save_checkpoint(self, run: Run[Any, Any]) -> Path | None:
         """Writes a checkpoint; a failure is reported and returns None, and older checkpoints stay."""
         with self.lock:
-            self._saved_when = time.monotonic()
-            try:
-                state = run.checkpoint()
-            except Exception as error:
-                if not is_out_of_memory(error):
-                    raise
-                self.say(f"No checkpoint of step {self.steps_done}: memory ran out. Training continues.")
-                return None
-            state.run = run.folder.body
-            try:
-                run.folder.renew()
-                path = checkpoints.save(run.folder.checkpoints, state, run.checkpoint_policy.keep)
-            except LuxelError as error:
-                self.say(f"{error} Training continues.")
-                return None
-            self._saved_step = self.steps_done
-            return path
+            return self._written(run, self._taken(run))
 
     def final_checkpoint(self, run: Run[Any, Any]) -> Path | None:
         """The checkpoint of the last step, written unless it exists."""
+        return self._existing(run) or self.save_checkpoint(run)
+
+    def save_beside(
+        self, run: Run[Any, Any], results: Callable[[], Written], work: Callable[[], Done]
+    ) -> tuple[Path | None, Written, Done]:
+        """Writes the checkpoint of the last step and then the results in a thread, while ``work`` is done here.
+
+        Nothing may change the state of the run meanwhile. Both have ended when this returns or raises.
+
+        Args:
+            run: whose steps are done.
+            results: writes what the run is for.
+            work: what else is to be done, such as an evaluation.
+        """
+        path = self._existing(run)
+        state = None if path else self._taken(run)
+
+        def save() -> tuple[Path | None, Written]:
+            with self._copying():
+                return path or self._written(run, state), results()
+
+        with ThreadPoolExecutor(1, "luxel-save") as saver:
+            saving = saver.submit(save)
+            done = work()
+            return *saving.result(), done
+
+    def _existing(self, run: Run[Any, Any]) -> Path | None:
         path = run.folder.checkpoints / f"step-{self.steps_done:08d}.json"
-        if self._saved_step == self.steps_done and path.exists():
-            return path
-        return self.save_checkpoint(run)
+        return path if self._saved_step == self.steps_done and path.exists() else None
+
+    def _taken(self, run: Run[Any, Any]) -> Checkpoint | None:
+        """The state of a run now, in tensors that its next step changes; None after a report that memory ran out."""
+        self._saved_when = time.monotonic()
+        try:
+            state = run.checkpoint()
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            self.say(f"No checkpoint of step {self.steps_done}: memory ran out. Training continues.")
+            return None
+        state.run = run.folder.body
+        return state
+
+    def _written(self, run: Run[Any, Any], state: Checkpoint | None) -> Path | None:
+        if state is None:
+            return None
+        try:
+            run.folder.renew()
+            path = checkpoints.save(run.folder.checkpoints, state, run.checkpoint_policy.keep)
+        except LuxelError as error:
+            self.say(f"{error} Training continues.")
+            return None
+        self._saved_step = self.steps_done
+        return path
+
+    def _copying(self) -> AbstractContextManager[Any]:
+        """Copies from a GPU that do not wait for its other work."""
+        return (
+            torch.cuda.stream(torch.cuda.Stream(self.device)) if self.device.type == "cuda" else nullcontext()
+        )
 
     def say_how_to_resume(self, run: Run[Any, Any], saved: Path | None) -> None:
         """The message after Ctrl-C.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -283,23 +284,22 @@ class Trainer(RunControls[StepReport, TrainResult]):
     def finish(self, reason: str) -> TrainResult:
         """Writes the last checkpoint and the scene; evaluates unless interrupted."""
         self.loop.wait_for_device()
-        path = self.loop.final_checkpoint(self)
-        export, scene, evaluation = self._export, None, None
-        if export is not None:
-            scene = self.folder.save_file("scene.ply", lambda path: export(self.scene, path), self.steps_done)
-        if reason == "interrupted":
+        scores: Any = {"lpips": self.config.lpips, "save_renders": self.config.save_renders}
+        write, stopped = self._export and partial(self._export, self.scene), reason == "interrupted"
+        path, scene, evaluation = self.loop.save_beside(
+            self,
+            lambda: self.folder.save_file("scene.ply", write, self.steps_done),
+            lambda: None if stopped else self.evaluate(**scores),
+        )
+        if stopped:
             self.loop.say_how_to_resume(self, path)
-        else:
-            evaluation = self.evaluate(lpips=self.config.lpips, save_renders=self.config.save_renders)
-        self.loop.done = reason != "interrupted"
+        self.loop.done, count = not stopped, self.optimizer.count
         self.dataset.close()
         if evaluation is not None:
-            counted = f"{self.optimizer.count:,} {self.scene.noun}"
             took = f"{self.steps_done} steps in {duration(self.train_seconds)}"
-            self.say(f"{took}, {counted}, held-out PSNR {self.test_psnr:.2f} dB.")
+            self.say(f"{took}, {count:,} {self.scene.noun}, held-out PSNR {self.test_psnr:.2f} dB.")
         psnr = self.test_psnr if self._tested_at == self.steps_done else None
-        rest = psnr, evaluation, path, scene
-        return TrainResult(reason, self.steps_done, self.train_seconds, self.optimizer.count, *rest)
+        return TrainResult(reason, self.steps_done, self.train_seconds, count, psnr, evaluation, path, scene)
 
     def _configure(self, config: TrainConfig) -> None:
         self.config, self.background = config, config.background

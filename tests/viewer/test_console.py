@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
+from luxel.viewer.commands import warm_start
 from luxel.viewer.commands.console import FLUSH_FAILED
 
 
@@ -95,16 +97,61 @@ print(gc.isenabled(), gc.get_freeze_count() > 100_000, searches.count("start"))
     assert int(searches) < 200, "torch's import makes twice as many"
 
 
+class Driver:
+    """Stands for libcuda.so.1: notes what is called; without a GPU the first call fails."""
+
+    def __init__(self, status: int) -> None:
+        self.status, self.called = status, []
+
+    def __getattr__(self, name: str) -> Callable[..., int]:
+        return lambda *arguments: self.called.append(name) or self.status
+
+
+@pytest.mark.parametrize(
+    ("status", "called"),
+    [(0, ["cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain"]), (100, ["cuInit"])],
+)
+def test_the_gpu_is_opened_while_options_are_read(
+    monkeypatch: pytest.MonkeyPatch, status: int, called: list[str]
+) -> None:
+    driver = Driver(status)
+    monkeypatch.delitem(sys.modules, "torch")
+    monkeypatch.setattr(warm_start.ctypes, "CDLL", lambda name: driver)
+    thread = warm_start.begin(["capture", "--device", "auto"])
+    assert thread is not None
+    thread.join(20)
+    assert driver.called == called
+
+
+@pytest.mark.parametrize("words", [["--help"], ["capture", "--device", "cpu"], ["capture", "--device=cpu"]])
+def test_no_gpu_is_opened_where_none_is_needed(monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
+    monkeypatch.delitem(sys.modules, "torch")
+    assert warm_start.begin(words) is None
+
+
+def test_no_gpu_is_opened_where_torch_is_there_already() -> None:
+    assert warm_start.begin(["capture"]) is None
+
+
+def test_a_machine_without_a_driver_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise OSError(f"{name}: cannot open shared object file")
+
+    monkeypatch.setattr(warm_start.ctypes, "CDLL", missing)
+    warm_start.open_gpu()
+
+
 @pytest.mark.gpu
-def test_a_gpu_is_opened_while_the_command_goes_on(gpu: torch.device) -> None:
+def test_torch_works_in_the_context_that_was_opened(gpu: torch.device) -> None:
     code = """
-import threading, torch
-from luxel.viewer.commands.options import pick_device
-pick_device("auto")
-for thread in threading.enumerate():
-    if thread.name == "luxel-gpu":
-        thread.join()
-print(torch.cuda.memory_reserved() > 0)
+import ctypes
+from luxel.viewer.commands import warm_start
+warm_start.begin(["capture"]).join()
+driver, device, flags, active = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), ctypes.c_uint(), ctypes.c_int()
+driver.cuDeviceGet(ctypes.byref(device), 0)
+driver.cuDevicePrimaryCtxGetState(device, ctypes.byref(flags), ctypes.byref(active))
+import torch
+print(active.value, float(torch.ones(3, device="cuda").sum()), torch.cuda.current_device())
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert result.stdout == "True\n", result.stderr
+    assert result.stdout == "1 3.0 0\n", result.stderr

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import typing
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -113,8 +111,6 @@ def refuse_empty(arguments: Sequence[str]) -> None:
 def pick_device(name: DeviceName) -> torch.device:
     """The device that an option names; "auto" is CUDA where it works, else the CPU.
 
-    A GPU is opened in a thread, which takes half a second: meanwhile the command reads its files.
-
     Raises:
         LuxelError: that device cannot be used, with the reason and the remedy.
     """
@@ -128,17 +124,7 @@ def pick_device(name: DeviceName) -> torch.device:
         )
     device = best_device() if name == "auto" else torch.device(name)
     library_for(device)
-    if device.type == "cuda":
-        threading.Thread(target=_open, args=(device,), name="luxel-gpu", daemon=True).start()
     return device
-
-
-def _open(device: torch.device) -> None:
-    """Makes torch's context on a GPU; whoever uses it next says what does not work."""
-    import torch
-
-    with suppress(RuntimeError):
-        torch.zeros(1, device=device)
 
 
 def require_drawable(backend: Backend, scene: Parameters) -> None:

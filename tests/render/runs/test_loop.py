@@ -130,6 +130,46 @@ def test_a_checkpoint_that_was_resumed_is_not_written_again(tmp_path: Path) -> N
     assert saved.exists(), "one that is gone is written again"
 
 
+def finished(folder: Path) -> Counting:
+    run = Counting(folder, 4)
+    run.loop.resume_at(4, 2.5)
+    return run
+
+
+def test_results_are_saved_while_other_work_is_done(tmp_path: Path) -> None:
+    run, begun, ended = finished(tmp_path), threading.Event(), threading.Event()
+
+    def results() -> bool:
+        begun.set()
+        return ended.wait(20)
+
+    def work() -> bool:
+        together = begun.wait(20)
+        ended.set()
+        return together
+
+    path, saved, done = run.loop.save_beside(run, results, work)
+    assert saved and done and path is not None and load(path).tensors["number"].item() == 4
+    before = path.stat().st_ino
+    again, _, _ = run.loop.save_beside(run, lambda: None, lambda: None)
+    assert again == path and path.stat().st_ino == before, "it was there"
+
+
+def test_results_are_saved_though_the_work_fails(tmp_path: Path) -> None:
+    run, written = finished(tmp_path), []
+
+    def results() -> None:
+        time.sleep(0.2)
+        written.append(True)
+
+    def work() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run.loop.save_beside(run, results, work)
+    assert written and [step for step, _ in available(tmp_path / "checkpoints")] == [4]
+
+
 def test_steps_without_effect_are_repeated(tmp_path: Path) -> None:
     run = Counting(tmp_path, 6, policy=(3, 0.0, 9), repeats=(2, 5))
     assert run.run(progress=False) == "steps"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.metadata
 import importlib.util
 import json
@@ -54,6 +55,23 @@ def test_it_names_what_runs() -> None:
     assert {name for name, finding in findings.items() if finding.state == "missing"} == ABSENT
     assert doctor.works(list(findings.values())) is (not ABSENT)
     assert "libluxel_cpu" in findings["cpu library"].detail
+
+
+def test_torch_without_byte_code_is_a_note(tmp_path: Path) -> None:
+    code = "from luxel.viewer import doctor; print(doctor._byte_code().as_dict())"
+    kept = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
+    without = {"PYTHONPYCACHEPREFIX": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    found = [
+        ast.literal_eval(
+            subprocess.run(
+                [sys.executable, "-c", code], capture_output=True, text=True, env={**kept, **more}, check=True
+            ).stdout
+        )
+        for more in ({}, without)
+    ]
+    assert found[0]["state"] == "ok"
+    assert found[1]["state"] == "note" and "PYTHONDONTWRITEBYTECODE is set" in found[1]["detail"]
+    assert f"-m compileall -q {Path(torch.__file__).parent}" in found[1]["remedy"]
 
 
 def test_tiny_cuda_nn_is_a_note_where_it_cannot_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
