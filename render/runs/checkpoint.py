@@ -15,6 +15,7 @@ import os
 import re
 import struct
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
@@ -37,7 +38,7 @@ _DTYPES = {
     torch.uint8: "U8",
     torch.bool: "BOOL",
 }
-_CHUNK = 1 << 24
+_CHUNK = 1 << 24  # bytes
 _ATTEMPTS = 3  # at reading the newest checkpoint while a training writes others
 
 
@@ -326,22 +327,41 @@ def write_tensors(
         offset = end
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    digest, size = hashlib.sha256(), 0
-    with open(path, "wb") as file:
-        for piece in _pieces(struct.pack("<Q", len(text)) + text, tensors):
+    head, digest = struct.pack("<Q", len(text)) + text, hashlib.sha256()
+    digest.update(head)
+    with open(path, "wb") as file, ThreadPoolExecutor(1, "luxel-checksum") as beside:
+        file.write(head)
+        for piece in (piece for tensor in tensors.values() for piece in _pieces(tensor)):
+            summed = beside.submit(digest.update, piece)
             file.write(piece)
-            digest.update(piece)
-            size += len(piece)
+            summed.result()
         flush(file)
-    return size, digest.hexdigest()
+    return len(head) + offset, digest.hexdigest()
 
 
-def _pieces(head: bytes, tensors: dict[str, Tensor]) -> Iterator[Any]:
-    yield head
-    for tensor in tensors.values():
-        raw = tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()
-        for start in range(0, len(raw), _CHUNK):
-            yield raw[start : start + _CHUNK]
+def _pieces(tensor: Tensor) -> Iterator[memoryview]:
+    """The bytes of a tensor in parts, each valid until the next is asked for: memory for all would cost more than
+    writing them. Those of a GPU are copied while the ones before are written.
+    """
+    flat = tensor.detach().contiguous().flatten().view(torch.uint8)
+    starts = range(0, flat.numel(), _CHUNK)
+    if not flat.is_cuda:
+        yield from (flat[start : start + _CHUNK].numpy().data for start in starts)
+        return
+    buffers = [torch.empty(min(_CHUNK, flat.numel()), dtype=torch.uint8, pin_memory=True) for _ in starts[:2]]
+    before: tuple[Tensor, torch.cuda.Event] | None = None
+    for number, start in enumerate(starts):
+        part = flat[start : start + _CHUNK]
+        copy, copied = buffers[number % 2][: part.numel()], torch.cuda.Event()
+        copy.copy_(part, non_blocking=True)
+        copied.record()
+        if before is not None:
+            before[1].synchronize()
+            yield before[0].numpy().data
+        before = copy, copied
+    if before is not None:
+        before[1].synchronize()
+        yield before[0].numpy().data
 
 
 def flush(file: BinaryIO) -> None:

@@ -229,9 +229,9 @@ class TrainingLoop:
     def save_beside(
         self, run: Run[Any, Any], results: Callable[[], Written], work: Callable[[], Done]
     ) -> tuple[Path | None, Written, Done]:
-        """Writes the checkpoint of the last step and then the results in a thread, while ``work`` is done here.
+        """Writes the checkpoint of the last step and the results in two threads, while ``work`` is done here.
 
-        Nothing may change the state of the run meanwhile. Both have ended when this returns or raises.
+        Nothing may change the state of the run meanwhile. All have ended when this returns or raises.
 
         Args:
             run: whose steps are done.
@@ -241,14 +241,18 @@ class TrainingLoop:
         path = self._existing(run)
         state = None if path else self._taken(run)
 
-        def save() -> tuple[Path | None, Written]:
+        def checkpoint() -> Path | None:
             with self._copying():
-                return path or self._written(run, state), results()
+                return path or self._written(run, state)
 
-        with ThreadPoolExecutor(1, "luxel-save") as saver:
-            saving = saver.submit(save)
+        def others() -> Written:
+            with self._copying():
+                return results()
+
+        with ThreadPoolExecutor(2, "luxel-save") as saver:
+            saving, writing = saver.submit(checkpoint), saver.submit(others)
             done = work()
-            return *saving.result(), done
+            return saving.result(), writing.result(), done
 
     def _existing(self, run: Run[Any, Any]) -> Path | None:
         path = run.folder.checkpoints / f"step-{self.steps_done:08d}.json"
@@ -280,10 +284,12 @@ class TrainingLoop:
         return path
 
     def _copying(self) -> AbstractContextManager[Any]:
-        """Copies from a GPU that do not wait for its other work."""
-        return (
-            torch.cuda.stream(torch.cuda.Stream(self.device)) if self.device.type == "cuda" else nullcontext()
-        )
+        """Copies from a GPU that wait for what it was given before, and for nothing that comes later."""
+        if self.device.type != "cuda":
+            return nullcontext()
+        stream = torch.cuda.Stream(self.device)
+        stream.wait_stream(torch.cuda.default_stream(self.device))
+        return torch.cuda.stream(stream)
 
     def say_how_to_resume(self, run: Run[Any, Any], saved: Path | None) -> None:
         """The message after Ctrl-C.

@@ -6,6 +6,7 @@ import contextlib
 import importlib.metadata
 import json
 import os
+import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -61,6 +62,7 @@ class RunFolder:
         self.body: dict[str, Any] | None = None
         self._identity: Identity | None = None
         self.lost = ""
+        self._renewing = threading.Lock()  # results are written by several threads
         self._own()
         sweep(self.path, owned=True)
 
@@ -80,8 +82,11 @@ class RunFolder:
         Raises:
             LuxelError: another process has made a run of its own there, or the folder cannot be made.
         """
-        if not is_gone(self.path):
-            return
+        with self._renewing:
+            if is_gone(self.path):
+                self._made_again()
+
+    def _made_again(self) -> None:
         there = self.path.exists()
         if there:
             self._require_same_run()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,10 +23,12 @@ from luxel.scenes.captures.poses.pairs import pairs_by_pose
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import load_points, save_points
 
-VERSION = 1
+VERSION = 2
+SAME_CAMERAS = 1e-5  # most difference of a number of two cameras that are the same, relative to the largest
 MIN_TRIANGULATED = 500  # with fewer points, random ones are added
 RANDOM_POINTS = 50_000
 CARVING_VIEWS = 32
+CARVED_AT_ONCE = 1 << 16  # points
 T = TypeVar("T")
 PosedImage = tuple[Camera, ImageReader]
 
@@ -51,17 +53,20 @@ def starting_points(
     parts: list[object] = ["points", VERSION, features.FEATURES]
     for camera, reader in posed:
         parts += [reader.path.name, reader.path.stat().st_size, reader.use, camera.width, camera.height]
-        parts += [camera.world_to_cam.numpy().tobytes(), camera.intrinsics.numpy().tobytes()]
     cached = features.cache_folder(root, cache_dir) / f"points-{features.content_key(parts)}.ply"
     try:
-        if not cached.is_file():
+        if not _is_of_cameras(cached, posed):
             points = _within_masks(triangulate(cached.parent, posed, on_progress), posed)
             if not len(points.xyz):
                 raise CaptureError(
                     "No points could be triangulated from the given poses.",
                     "Check that the poses are those of these photographs, or leave them out to estimate them.",
                 )
+            with suppress(OSError):  # first: these are not the cameras of the new points
+                _cameras_file(cached).unlink(missing_ok=True)
             save_points(cached, points)
+            with suppress(OSError):  # without them the points are looked for again
+                np.save(_cameras_file(cached), _numbers(posed))
         points = load_points(cached)
         if len(points.xyz) >= MIN_TRIANGULATED:
             return points
@@ -76,6 +81,28 @@ def starting_points(
     if points is None:
         return extra
     return Points(np.concatenate([points.xyz, extra.xyz]), np.concatenate([points.rgb, extra.rgb]))
+
+
+def _numbers(posed: Sequence[PosedImage]) -> np.ndarray:
+    """Pose and intrinsics of each camera, [N, 20]."""
+    rows = [np.append(camera.world_to_cam.ravel(), camera.intrinsics) for camera, _ in posed]
+    return np.array(rows).reshape(-1, 20)
+
+
+def _cameras_file(points: Path) -> Path:
+    return points.with_suffix(".cameras.npy")
+
+
+def _is_of_cameras(cached: Path, posed: Sequence[PosedImage]) -> bool:
+    """Whether cached points are there and of these cameras, as far as processors compute alike: their bits differ."""
+    with suppress(OSError, ValueError, EOFError):
+        known, asked = np.load(_cameras_file(cached)), _numbers(posed)
+        return (
+            cached.is_file()
+            and known.shape == asked.shape
+            and bool((np.abs(known - asked) <= SAME_CAMERAS * np.abs(asked).max(axis=0)).all())
+        )
+    return False
 
 
 def triangulate(cache: Path, posed: Sequence[PosedImage], on_progress: Progress) -> Points:
@@ -295,26 +322,30 @@ def _visible(
     points: np.ndarray, looked: list[tuple[Camera, Pixels]], *, carve: bool, least: int
 ) -> np.ndarray:
     """Which points project into at least ``least`` images and, with ``carve``, into the mask of each of these."""
-    times, inside = np.zeros(len(points), int), np.ones(len(points), bool)
-    axes = np.ascontiguousarray(points.T)
-    live = np.arange(len(points))  # those that no mask has carved away yet: most are after a few views
-    for camera, pixels in _far_apart(looked):
-        pose, (fx, fy, cx, cy) = camera.world_to_cam.double().numpy(), camera.intrinsics.double().numpy()
-        x, y, z = axes[:, live]
-        # Written out: of so narrow matrices BLAS makes work for all its threads, which takes longer.
-        across, down, depth = (r[0] * x + r[1] * y + r[2] * z + r[3] for r in pose[:3])
-        near = np.maximum(depth, 1e-9)
-        column, row = across / near * fx + cx, down / near * fy + cy
-        visible = (
-            (depth > 1e-6) & (column >= 0) & (column < camera.width) & (row >= 0) & (row < camera.height)
-        )
-        times[live] += visible
-        if carve and pixels.alpha is not None:
-            where = np.nonzero(visible)[0]
-            outside = pixels.alpha[row[where].astype(int), column[where].astype(int)] < 64
-            inside[live[where[outside]]] = False
-            live = live[inside[live]]
-    return inside & (times >= min(least, len(looked)))
+    cameras = [
+        (c.width, c.height, c.world_to_cam.double().numpy()[:3], c.intrinsics.double().tolist(), pixels.alpha)
+        for c, pixels in _far_apart(looked)
+    ]
+    kept = [np.zeros(0, bool)]
+    for start in range(0, len(points), CARVED_AT_ONCE):  # arrays that stay in the processor's cache
+        axes = np.ascontiguousarray(points[start : start + CARVED_AT_ONCE].T)
+        times, inside = np.zeros(axes.shape[1], int), np.ones(axes.shape[1], bool)
+        live = np.arange(axes.shape[1])  # those that no mask has carved away yet: most are after a few views
+        for width, height, pose, (fx, fy, cx, cy), alpha in cameras:
+            x, y, z = axes[:, live]
+            # Written out: of so narrow matrices BLAS makes work for all its threads, which takes longer.
+            across, down, depth = (r[0] * x + r[1] * y + r[2] * z + r[3] for r in pose)
+            near = np.maximum(depth, 1e-9)
+            column, row = across / near * fx + cx, down / near * fy + cy
+            visible = (depth > 1e-6) & (column >= 0) & (column < width) & (row >= 0) & (row < height)
+            times[live] += visible
+            if carve and alpha is not None:
+                where = np.nonzero(visible)[0]
+                outside = alpha[row[where].astype(int), column[where].astype(int)] < 64
+                inside[live[where[outside]]] = False
+                live = live[inside[live]]
+        kept.append(inside & (times >= min(least, len(looked))))
+    return np.concatenate(kept)
 
 
 def _far_apart(looked: list[T]) -> list[T]:
