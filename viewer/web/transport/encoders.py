@@ -7,8 +7,11 @@ image takes about 2.4 ms with simplejpeg, 3.8 ms with Pillow and 85 ms as PNG on
 from __future__ import annotations
 
 import functools
+import importlib.util
 import io
 import logging
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,17 +32,35 @@ _broken: list[Exception] = []  # why nvJPEG is not used any more
 
 @functools.cache
 def gpu_jpeg() -> Any:
-    """torchvision's ``encode_jpeg`` if it can encode on a GPU, else None; why not is logged."""
+    """torchvision's encoder of JPEG files on a GPU, called with planes [3, H, W] and a quality, else None; why not is
+    logged.
+
+    The library with its operators is loaded by itself: the package takes as long to import as torch does.
+    """
     if not torch.cuda.is_available():
         return None
     try:
-        from torchvision.io import encode_jpeg  # type: ignore[import-not-found]
-
-        encode_jpeg(torch.zeros(3, 16, 16, dtype=torch.uint8, device="cuda"), quality=75)
+        spec = importlib.util.find_spec("torchvision")
+        if spec is None or spec.origin is None:
+            raise ImportError("torchvision is not installed")
+        for library in Path(spec.origin).parent.glob("image*.so"):
+            torch.ops.load_library(library)
+        encode = torch.ops.image.encode_jpegs_cuda
+        encode([torch.zeros(3, 16, 16, dtype=torch.uint8, device="cuda")], 75)
     except Exception as error:  # not installed, for another CUDA, or without nvJPEG
         log.info("JPEG files are made by the CPU, as torchvision's nvJPEG is not available: %s", error)
         return None
-    return encode_jpeg
+    return lambda planes, quality: encode([planes], quality)[0]
+
+
+@functools.cache
+def _search() -> Future[Any]:
+    """`gpu_jpeg` by a thread: the CPU makes the files until it has ended, and no first image waits for it."""
+    pool = ThreadPoolExecutor(1, "luxel-nvjpeg")
+    try:
+        return pool.submit(gpu_jpeg)
+    finally:
+        pool.shutdown(wait=False)
 
 
 def jpeg_encoder(on_gpu: bool) -> str:
@@ -85,15 +106,16 @@ def encode_jpeg(image: np.ndarray | Tensor, quality: int) -> bytes:
 
 
 def _encode_on_gpu(image: Tensor, quality: int) -> bytes | None:
-    """A JPEG file of a CUDA tensor [H, W, 3]; None where nvJPEG is missing, or has failed once, which is logged."""
-    encode = gpu_jpeg()
-    if encode is None or _broken:
+    """A JPEG file of a CUDA tensor [H, W, 3]; None where nvJPEG is not there yet or has failed once (logged)."""
+    search = _search()
+    encode = search.result() if search.done() and not _broken else None
+    if encode is None:
         return None
     try:
         with torch.cuda.stream(stream := _side_stream(image.device)):
             planes = image.permute(2, 0, 1).contiguous()
             stream.synchronize()  # torchvision encodes on a stream of its own
-            return encode(planes, quality=quality).cpu().numpy().tobytes()
+            return encode(planes, quality).cpu().numpy().tobytes()
     except Exception as error:
         _broken.append(error)
         log.warning("nvJPEG failed; from now on JPEG files are made by the CPU. %s", error)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
+from concurrent.futures import Future
 
 import numpy as np
 import pytest
@@ -66,15 +69,38 @@ def test_nvjpeg_that_fails_is_replaced_by_the_cpu(
     def fails(image: torch.Tensor, quality: int) -> None:
         raise RuntimeError("no nvJPEG")
 
+    search: Future = Future()
     monkeypatch.setattr(encoders, "gpu_jpeg", lambda: fails)
+    monkeypatch.setattr(encoders, "_search", lambda: search)
     monkeypatch.setattr(encoders, "_broken", [])
     monkeypatch.setattr(encoders, "_side_stream", lambda device: Stream())
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: stream)
     image = torch.from_numpy(_image()).as_subclass(OnGpu)
     monkeypatch.setattr(encoders, "as_array", lambda image: _image())
     assert encoders.jpeg_encoder(on_gpu=True) == "nvJPEG (torchvision)"
+    assert _decoded(encoders.encode_jpeg(image, 95))[0] == "JPEG", "by the CPU, until nvJPEG is there"
+    assert not encoders._broken
+    search.set_result(fails)
     with caplog.at_level("WARNING", "luxel.viewer"):
         assert _decoded(encoders.encode_jpeg(image, 95))[0] == "JPEG"
         assert _decoded(encoders.encode_jpeg(image, 95))[0] == "JPEG"
     assert len(caplog.records) == 1 and "no nvJPEG" in caplog.text
     assert encoders.jpeg_encoder(on_gpu=True) != "nvJPEG (torchvision)"
+
+
+@pytest.mark.gpu
+def test_nvjpeg_comes_without_the_package_of_torchvision(gpu: torch.device) -> None:
+    pytest.importorskip("torchvision", reason="nvJPEG comes with torchvision")
+    code = """
+import sys, torch
+from luxel.viewer.web.transport import encoders
+rows, columns = torch.meshgrid(torch.arange(48), torch.arange(70), indexing="ij")
+image = torch.stack([rows * 5, columns * 3, 255 - rows * 4], -1).to("cuda", torch.uint8)
+first = encoders.encode_jpeg(image, 95)
+assert encoders._search().result() is not None
+sys.stdout.buffer.write(encoders.encode_jpeg(image, 95) if "torchvision" not in sys.modules else b"imported")
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
+    kind, shown = _decoded(result.stdout)
+    assert kind == "JPEG", result.stderr.decode()
+    assert np.abs(shown.astype(int) - _image()).mean() < 3
