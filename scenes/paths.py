@@ -15,6 +15,7 @@ from luxel.render.camera import Camera
 from luxel.scenes.captures.geometry import (
     OPENGL_TO_OPENCV,
     invert_rigid,
+    quaternion_from_rotation,
     rigid_from_matrix,
     rotation_from_quaternion,
 )
@@ -132,24 +133,6 @@ def resized(cameras: Sequence[Camera], width: int | None = None, height: int | N
         lens = torch.tensor([fx, fy, cx + 0.5 * (wide - camera.width * zoom), cy], dtype=torch.float32)
         out.append(replace(camera, intrinsics=lens, width=wide, height=high))
     return out
-
-
-def quaternion_from_rotation(rotation: np.ndarray) -> np.ndarray:
-    """Unit quaternion wxyz of a rotation matrix [3, 3] (Shepperd: the largest component is found first)."""
-    m = rotation
-    squares = np.array(
-        [
-            1 + m[0, 0] + m[1, 1] + m[2, 2],
-            1 + m[0, 0] - m[1, 1] - m[2, 2],
-            1 - m[0, 0] + m[1, 1] - m[2, 2],
-            1 - m[0, 0] - m[1, 1] + m[2, 2],
-        ]
-    )
-    a, b, c = m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1]
-    d, e, f = m[1, 0] + m[0, 1], m[0, 2] + m[2, 0], m[2, 1] + m[1, 2]
-    rows = ([squares[0], a, b, c], [a, squares[1], d, e], [b, d, squares[2], f], [c, e, f, squares[3]])
-    quaternion = np.array(rows[int(np.argmax(squares))])
-    return quaternion / np.linalg.norm(quaternion)
 
 
 def slerp(a: np.ndarray, b: np.ndarray, t: float) -> np.ndarray:

@@ -54,6 +54,7 @@ def mended(mesh: TriangleMesh) -> TriangleMesh:
     Back-to-back pairs are removed. At a side of several triangles, each is joined with one that runs along it in the
     opposite direction, and the vertices are doubled where that takes the sheets apart.
     """
+    mesh_package("scipy")
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
 

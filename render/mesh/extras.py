@@ -9,6 +9,7 @@ from luxel.render.errors import LuxelError
 
 PURPOSES = {
     "fast_simplification": "Fewer triangles need",
+    "scipy": "Hulls of convexes and repaired meshes need",
     "xatlas": "Textures need",
 }  # by the name of the module
 

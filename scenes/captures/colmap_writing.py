@@ -14,6 +14,7 @@ import numpy as np
 from luxel.render.camera import Points
 from luxel.scenes.captures.colmap import MODEL_NUMBERS
 from luxel.scenes.captures.contents import SourceImage, natural_key
+from luxel.scenes.captures.geometry import quaternion_from_rotation
 from luxel.scenes.captures.lens import Lens
 from luxel.scenes.files.ply import write_atomically
 
@@ -74,11 +75,9 @@ def _parameters(lens: Lens) -> tuple[str, list[float]]:
 
 
 def _images(images: Sequence[SourceImage], cameras: dict[Lens, int]) -> bytes:
-    from scipy.spatial.transform import Rotation
-
     parts = [struct.pack("<Q", len(images))]
     for number, image in enumerate(images, start=1):
-        x, y, z, w = Rotation.from_matrix(image.world_to_cam[:3, :3]).as_quat().tolist()
+        w, x, y, z = quaternion_from_rotation(image.world_to_cam[:3, :3]).tolist()
         shift = image.world_to_cam[:3, 3].tolist()
         parts.append(struct.pack("<i7di", number, w, x, y, z, *shift, cameras[image.lens]))
         parts.append(image.name.encode() + b"\0" + struct.pack("<Q", 0))

@@ -61,6 +61,24 @@ def invert_rigid(matrix: np.ndarray) -> np.ndarray:
     return out
 
 
+def quaternion_from_rotation(rotation: np.ndarray) -> np.ndarray:
+    """Unit quaternion wxyz of a rotation matrix [3, 3] (Shepperd: the largest component is found first)."""
+    m = rotation
+    squares = np.array(
+        [
+            1 + m[0, 0] + m[1, 1] + m[2, 2],
+            1 + m[0, 0] - m[1, 1] - m[2, 2],
+            1 - m[0, 0] + m[1, 1] - m[2, 2],
+            1 - m[0, 0] - m[1, 1] + m[2, 2],
+        ]
+    )
+    a, b, c = m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1]
+    d, e, f = m[1, 0] + m[0, 1], m[0, 2] + m[2, 0], m[2, 1] + m[1, 2]
+    rows = ([squares[0], a, b, c], [a, squares[1], d, e], [b, d, squares[2], f], [c, e, f, squares[3]])
+    quaternion = np.array(rows[int(np.argmax(squares))])
+    return quaternion / np.linalg.norm(quaternion)
+
+
 def rotation_from_quaternion(wxyz: Sequence[float], where: str) -> np.ndarray:
     """Rotation matrix [3, 3] of a quaternion wxyz of any length.
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from luxel.render.camera import Camera
-from luxel.scenes.captures.geometry import rotation_from_quaternion
+from luxel.scenes.captures.geometry import quaternion_from_rotation, rotation_from_quaternion
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.paths import (
     interpolate,
@@ -20,7 +20,6 @@ from luxel.scenes.paths import (
     load_path,
     orbit,
     orbit_like,
-    quaternion_from_rotation,
     save_path,
     slerp,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from luxel.render.mesh.extras import mesh_package
 from luxel.render.primitives.convexes.parameters import Convexes
 from luxel.render.primitives.gaussians.parameters import SH_C0
 from luxel.render.primitives.spec import PrimitiveMesh
@@ -24,12 +25,14 @@ def to_mesh(convexes: Convexes, min_opacity: float | None = None) -> PrimitiveMe
 
     Raises:
         ValueError: ``min_opacity`` lies outside of [0, 1).
+        LuxelError: scipy, which comes with luxel[mesh], is not installed.
     """
     min_opacity = MIN_OPACITY if min_opacity is None else min_opacity
-    from scipy.spatial import ConvexHull, QhullError
-
     if not 0 <= min_opacity < 1:
         raise ValueError(f"min_opacity must be in [0, 1), got {min_opacity}")
+    mesh_package("scipy")
+    from scipy.spatial import ConvexHull, QhullError
+
     held = convexes.detach().to("cpu")
     seen = ((held.opacities >= min_opacity) & (held.masks > 0)).numpy()
     points = held.points.double().numpy()[seen]

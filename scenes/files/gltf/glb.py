@@ -18,6 +18,7 @@ import torch
 
 from luxel.render.primitives.gaussians import SH_C0, Gaussians
 from luxel.render.primitives.similarity import Similarity
+from luxel.scenes.captures.geometry import quaternion_from_rotation
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.axes import mirrored
 from luxel.scenes.files.gltf.document import (
@@ -172,8 +173,6 @@ def _gaussians(path: Path, document: Document, binary: memoryview, part: Splats,
 
 def _moved(path: Path, gaussians: Gaussians, matrix: np.ndarray) -> Gaussians:
     """Gaussians moved by the matrix of a node, [4, 4]: scale * rotation, perhaps with a reflection, and translation."""
-    from scipy.spatial.transform import Rotation
-
     with np.errstate(all="ignore"):
         volume = float(np.linalg.det(matrix[:3, :3])) if np.isfinite(matrix).all() else 0.0
         scale = abs(volume) ** (1 / 3)
@@ -184,7 +183,7 @@ def _moved(path: Path, gaussians: Gaussians, matrix: np.ndarray) -> Gaussians:
         )
     if volume < 0:
         gaussians, rotation = mirrored(gaussians, (-1.0, 1.0, 1.0)), rotation * [-1, 1, 1]
-    x, y, z, w = Rotation.from_matrix(rotation).as_quat().tolist()
+    w, x, y, z = quaternion_from_rotation(rotation).tolist()
     right, up, front = matrix[:3, 3].tolist()
     return gaussians.transformed(Similarity((w, x, y, z), scale, (right, up, front)))
 

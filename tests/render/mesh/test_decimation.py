@@ -74,15 +74,20 @@ def test_flaws_are_mended() -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "package"), [("fast_simplification", "fast-simplification"), ("xatlas", "xatlas")]
+    ("module", "package"),
+    [("fast_simplification", "fast-simplification"), ("xatlas", "xatlas"), ("scipy", "scipy")],
 )
 def test_a_missing_package_is_named(module: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from luxel.render.mesh.texture_atlas import unwrap
+    from luxel.render.primitives.convexes import Convexes
+    from luxel.render.primitives.convexes.hulls import to_mesh
 
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(LuxelError, match=rf"need the package {package}.*luxel\[mesh\]"):
         if module == "xatlas":
             unwrap(globe(), 64)
+        elif module == "scipy":
+            to_mesh(Convexes.empty())
         else:
             decimated(coloured(globe()), 10)
 
