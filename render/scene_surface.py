@@ -217,6 +217,7 @@ def _check_finish(finish: Finish, device: torch.device) -> None:
     """Refuses before the work what would fail after it: missing packages, and a texture larger than the memory."""
     if finish.triangles is not None:
         mesh_package("fast_simplification")
+        mesh_package("scipy")
     if not finish.texture:
         return
     mesh_package("xatlas")
