@@ -283,7 +283,9 @@ def _composited(view: View, pixels: Pixels, background: Tensor) -> tuple[Tensor,
 
 
 def _to_unit(array: np.ndarray, device: torch.device) -> Tensor:
-    return torch.tensor(array, device=device).float() / 255  # copied: a cached image may be read-only
+    # A cached image may be read-only, which from_numpy warns of; torch.tensor takes three times as long.
+    writable = array if array.flags.writeable else array.copy()
+    return torch.from_numpy(writable).to(device).float() / 255
 
 
 def _plain(value: float) -> float | str | None:

@@ -105,7 +105,7 @@ class TrainingLoop:
         lock: used like an RLock; held during a step, free between steps.
         steps_done: submitted steps, whether or not the device has finished them.
         train_seconds: time spent in steps.
-        cpu_seconds: processor time of this process during steps, of all its threads together.
+        cpu_seconds: processor time of this process during steps on a CPU, of all its threads together.
         speed: running mean of steps per second; 0 before the first step.
         done: whether the run has ended otherwise than by Ctrl-C.
     """
@@ -169,11 +169,13 @@ class TrainingLoop:
             LuxelError: training cannot continue.
         """
         with self.lock:
-            started, worked = time.perf_counter(), time.process_time()
+            worked = time.process_time() if self.device.type == "cpu" else None
+            started = time.perf_counter()
             report = run.advance()
             seconds = time.perf_counter() - started
             self.train_seconds += seconds
-            self.cpu_seconds += time.process_time() - worked
+            if worked is not None:  # asked of all threads, which takes as long as some steps of a GPU
+                self.cpu_seconds += time.process_time() - worked
             self.speed = 1 / seconds if self.speed == 0 else 1 / (0.97 / self.speed + 0.03 * seconds)
         return report
 
