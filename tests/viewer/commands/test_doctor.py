@@ -61,7 +61,7 @@ def test_torch_without_byte_code_is_a_note(tmp_path: Path) -> None:
     code = "from luxel.viewer import doctor; print(doctor._byte_code().as_dict())"
     kept = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
     without = {"PYTHONPYCACHEPREFIX": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
-    found = [
+    results = [
         ast.literal_eval(
             subprocess.run(
                 [sys.executable, "-c", code], capture_output=True, text=True, env={**kept, **more}, check=True
@@ -69,9 +69,9 @@ def test_torch_without_byte_code_is_a_note(tmp_path: Path) -> None:
         )
         for more in ({}, without)
     ]
-    assert found[0]["state"] == "ok"
-    assert found[1]["state"] == "note" and "PYTHONDONTWRITEBYTECODE is set" in found[1]["detail"]
-    assert f"-m compileall -q {Path(torch.__file__).parent}" in found[1]["remedy"]
+    assert results[0]["state"] == "ok"
+    assert results[1]["state"] == "note" and "PYTHONDONTWRITEBYTECODE is set" in results[1]["detail"]
+    assert f"-m compileall -q {Path(torch.__file__).parent}" in results[1]["remedy"]
 
 
 def test_tiny_cuda_nn_is_a_note_where_it_cannot_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
