@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from concurrent.futures import Future
+from contextlib import nullcontext
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Event
@@ -15,20 +15,18 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import torch
 
 from luxel.render.errors import LuxelError
-from luxel.render.runs import checkpoint as checkpoints
 from luxel.render.runs.checkpoint import Checkpoint
 from luxel.render.runs.fair_lock import FairLock
 from luxel.render.runs.interrupt import Interrupt
-from luxel.render.runs.memory import is_out_of_memory, used_memory
+from luxel.render.runs.memory import used_memory
 from luxel.render.runs.progress import ProgressDisplay
 from luxel.render.runs.run_folder import RunFolder
+from luxel.render.runs.saving import Done, Saver, Written
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 Report = TypeVar("Report")
 Result = TypeVar("Result")
-Written = TypeVar("Written")
-Done = TypeVar("Done")
 Report_co = TypeVar("Report_co", covariant=True)
 Result_co = TypeVar("Result_co", covariant=True)
 
@@ -120,11 +118,11 @@ class TrainingLoop:
         self._go, self._stop, self._single_steps, self._over = Event(), False, 0, False
         self._go.set()
         self._requests: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
-        self._saved_step, self._saved_when = -1, time.monotonic()
+        self.saver = Saver(device, self.lock, self.say)
 
     def resume_at(self, step: int, train_seconds: float) -> None:
         """Continues from a checkpoint of step ``step``, which is not written again."""
-        self.steps_done, self.train_seconds, self._saved_step = step, train_seconds, step
+        self.steps_done, self.train_seconds, self.saver.step = step, train_seconds, step
 
     @property
     def paused(self) -> bool:
@@ -196,7 +194,8 @@ class TrainingLoop:
             progress: show a progress display.
         """
         complained = False
-        with Interrupt(self.say) as interrupt, self._display if progress else nullcontext():
+        display = self._display if progress else nullcontext()
+        with self.saver, Interrupt(self.say) as interrupt, display:
             while not (reason := self._finish_reason(run, interrupt)) or self._must_repeat(run):
                 self._answer_requests()
                 if not self._may_step():
@@ -220,78 +219,18 @@ class TrainingLoop:
             return run.finish(reason)
 
     def save_checkpoint(self, run: Run[Any, Any]) -> Path | None:
-        """Writes a checkpoint; a failure is reported and returns None, and older checkpoints stay."""
-        with self.lock:
-            return self._written(run, self._taken(run))
+        """Writes a checkpoint now; a failure is reported and returns None, and older checkpoints stay."""
+        return self.saver.save(run, self.steps_done)
 
     def final_checkpoint(self, run: Run[Any, Any]) -> Path | None:
         """The checkpoint of the last step, written unless it exists."""
-        return self._existing(run) or self.save_checkpoint(run)
+        return self.saver.final(run, self.steps_done)
 
     def save_beside(
         self, run: Run[Any, Any], results: Callable[[], Written], work: Callable[[], Done]
     ) -> tuple[Path | None, Written, Done]:
-        """Writes the checkpoint of the last step and the results in two threads, while ``work`` is done here.
-
-        Nothing may change the state of the run meanwhile. All have ended when this returns or raises.
-
-        Args:
-            run: whose steps are done.
-            results: writes what the run is for.
-            work: what else is to be done, such as an evaluation.
-        """
-        path = self._existing(run)
-        state = None if path else self._taken(run)
-
-        def checkpoint() -> Path | None:
-            with self._copying():
-                return path or self._written(run, state)
-
-        def others() -> Written:
-            with self._copying():
-                return results()
-
-        with ThreadPoolExecutor(2, "luxel-save") as saver:
-            saving, writing = saver.submit(checkpoint), saver.submit(others)
-            done = work()
-            return saving.result(), writing.result(), done
-
-    def _existing(self, run: Run[Any, Any]) -> Path | None:
-        path = run.folder.checkpoints / f"step-{self.steps_done:08d}.json"
-        return path if self._saved_step == self.steps_done and path.exists() else None
-
-    def _taken(self, run: Run[Any, Any]) -> Checkpoint | None:
-        """The state of a run now, in tensors that its next step changes; None after a report that memory ran out."""
-        self._saved_when = time.monotonic()
-        try:
-            state = run.checkpoint()
-        except Exception as error:
-            if not is_out_of_memory(error):
-                raise
-            self.say(f"No checkpoint of step {self.steps_done}: memory ran out. Training continues.")
-            return None
-        state.run = run.folder.body
-        return state
-
-    def _written(self, run: Run[Any, Any], state: Checkpoint | None) -> Path | None:
-        if state is None:
-            return None
-        try:
-            run.folder.renew()
-            path = checkpoints.save(run.folder.checkpoints, state, run.checkpoint_policy.keep)
-        except LuxelError as error:
-            self.say(f"{error} Training continues.")
-            return None
-        self._saved_step = self.steps_done
-        return path
-
-    def _copying(self) -> AbstractContextManager[Any]:
-        """Copies from a GPU that wait for what it was given before, and for nothing that comes later."""
-        if self.device.type != "cuda":
-            return nullcontext()
-        stream = torch.cuda.Stream(self.device)
-        stream.wait_stream(torch.cuda.default_stream(self.device))
-        return torch.cuda.stream(stream)
+        """The checkpoint of the last step, and results of the run, while ``work`` is done; see `Saver.save_beside`."""
+        return self.saver.save_beside(run, self.steps_done, results, work)
 
     def say_how_to_resume(self, run: Run[Any, Any], saved: Path | None) -> None:
         """The message after Ctrl-C.
@@ -376,9 +315,9 @@ class TrainingLoop:
 
     def _save_when_due(self, run: Run[Any, Any]) -> None:
         every, minutes, _ = run.checkpoint_policy
-        late = minutes > 0 and time.monotonic() - self._saved_when >= 60 * minutes
+        late = minutes > 0 and time.monotonic() - self.saver.taken_at >= 60 * minutes
         if (self.is_due(every, run.steps) or late) and not run.synchronize():
-            self.save_checkpoint(run)
+            self.saver.save_meanwhile(run, self.steps_done)
 
     def _show(self, run: Run[Any, Any], progress: bool) -> None:
         if progress and self._display.due:

@@ -123,6 +123,7 @@ def test_training_goes_on_when_the_disk_is_full(toy: Any, tmp_path: Path, monkey
 
     def fill(trainer: Any) -> None:
         if trainer.steps_done == 15:
+            trainer.loop.saver.wait()
             full_disk(monkeypatch, 0)
 
     result = trainer.run(fill, progress=False)

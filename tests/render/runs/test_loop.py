@@ -103,7 +103,7 @@ def test_checkpoints_and_evaluations_come_when_due(tmp_path: Path) -> None:
 
 def test_a_checkpoint_comes_by_time(tmp_path: Path) -> None:
     def an_hour_later(run: Any) -> None:
-        run.loop._saved_when -= 3600
+        run.loop.saver.taken_at -= 3600
 
     run = Counting(tmp_path, 5, policy=(0, 30.0, 9))
     run.run(at(2, an_hour_later), progress=False)
@@ -128,46 +128,6 @@ def test_a_checkpoint_that_was_resumed_is_not_written_again(tmp_path: Path) -> N
     run.loop.resume_at(4, 2.5)
     run.run(progress=False)
     assert saved.exists(), "one that is gone is written again"
-
-
-def finished(folder: Path) -> Counting:
-    run = Counting(folder, 4)
-    run.loop.resume_at(4, 2.5)
-    return run
-
-
-def test_results_are_saved_while_other_work_is_done(tmp_path: Path) -> None:
-    run, begun, ended = finished(tmp_path), threading.Event(), threading.Event()
-
-    def results() -> bool:
-        begun.set()
-        return ended.wait(20)
-
-    def work() -> bool:
-        together = begun.wait(20)
-        ended.set()
-        return together
-
-    path, saved, done = run.loop.save_beside(run, results, work)
-    assert saved and done and path is not None and load(path).tensors["number"].item() == 4
-    before = path.stat().st_ino
-    again, _, _ = run.loop.save_beside(run, lambda: None, lambda: None)
-    assert again == path and path.stat().st_ino == before, "it was there"
-
-
-def test_results_are_saved_though_the_work_fails(tmp_path: Path) -> None:
-    run, written = finished(tmp_path), []
-
-    def results() -> None:
-        time.sleep(0.2)
-        written.append(True)
-
-    def work() -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run.loop.save_beside(run, results, work)
-    assert written and [step for step, _ in available(tmp_path / "checkpoints")] == [4]
 
 
 def test_steps_without_effect_are_repeated(tmp_path: Path) -> None:

@@ -185,6 +185,7 @@ def test_a_folder_deleted_during_training_is_made_again_and_said(tmp_path: Path,
 
     def delete(run: Any) -> None:
         if run.steps_done == 7:
+            run.loop.saver.wait()
             shutil.move(folder, tmp_path / "moved")
             if replaced:
                 toy.trainer(tmp_path / "other", toy.config(seed=5))

@@ -125,6 +125,7 @@ def assert_resumed_alike(
     while broken.steps_done < stop:
         broken.step()
         broken.loop._save_when_due(broken)
+    broken.loop.saver.wait()
     again = Trainer.resume(folder / "broken", capture.train, capture.test, say=lambda _: None)
     assert again.steps_done == stop // every * every
     again.run(progress=False)
