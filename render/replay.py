@@ -6,9 +6,10 @@ import contextlib
 import gc
 import threading
 import weakref
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 import torch
 
 Outputs = TypeVar("Outputs")
@@ -17,6 +18,38 @@ Outputs = TypeVar("Outputs")
 def sent_to_host(tensor: torch.Tensor) -> torch.Tensor:
     """A copy of a GPU tensor in page-locked memory, valid once an event recorded after this call has happened."""
     return torch.empty_like(tensor, device="cpu", pin_memory=True).copy_(tensor, non_blocking=True)
+
+
+def on_host(parts: Iterable[torch.Tensor]) -> Iterator[np.ndarray]:
+    """Tensors in the memory of the host, one after another; those of a GPU are copied while the one before is used.
+
+    Args:
+        parts: with the size of the first along all axes but the first, along which none is longer.
+
+    Returns:
+        Each is valid until the next is asked for: memory for all would cost more than using them.
+    """
+    buffers: list[torch.Tensor] = []
+    before: tuple[torch.Tensor, torch.cuda.Event] | None = None
+    for number, part in enumerate(parts):
+        if not part.is_cuda:
+            yield part.numpy()
+            continue
+        if len(buffers) < 2:
+            buffers.append(torch.empty_like(part, device="cpu", pin_memory=True))
+        copy, copied = buffers[number % 2][: len(part)], torch.cuda.Event()
+        copy.copy_(part, non_blocking=True)
+        copied.record(torch.cuda.current_stream(part.device))
+        if before is not None:
+            yield _arrived(*before)
+        before = copy, copied
+    if before is not None:
+        yield _arrived(*before)
+
+
+def _arrived(copy: torch.Tensor, copied: torch.cuda.Event) -> np.ndarray:
+    copied.synchronize()
+    return copy.numpy()
 
 
 class _Held:

@@ -21,10 +21,12 @@ from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
 import msgspec
+import numpy as np
 import torch
 from torch import Tensor
 
 from luxel.render.errors import LuxelError
+from luxel.render.replay import on_host
 from luxel.render.runs.identity import FORMAT, Identity, identity_in
 from luxel.render.runs.memory import is_out_of_memory
 from luxel.render.runs.strict_json import JsonError, finite, read_object, require_seal, sealed, validated
@@ -331,7 +333,7 @@ def write_tensors(
     digest.update(head)
     with open(path, "wb") as file, ThreadPoolExecutor(1, "luxel-checksum") as beside:
         file.write(head)
-        for piece in (piece for tensor in tensors.values() for piece in _pieces(tensor)):
+        for piece in (piece.data for tensor in tensors.values() for piece in _pieces(tensor)):
             summed = beside.submit(digest.update, piece)
             file.write(piece)
             summed.result()
@@ -339,29 +341,10 @@ def write_tensors(
     return len(head) + offset, digest.hexdigest()
 
 
-def _pieces(tensor: Tensor) -> Iterator[memoryview]:
-    """The bytes of a tensor in parts, each valid until the next is asked for: memory for all would cost more than
-    writing them. Those of a GPU are copied while the ones before are written.
-    """
+def _pieces(tensor: Tensor) -> Iterator[np.ndarray]:
+    """The bytes of a tensor in parts, each valid until the next is asked for."""
     flat = tensor.detach().contiguous().flatten().view(torch.uint8)
-    starts = range(0, flat.numel(), _CHUNK)
-    if not flat.is_cuda:
-        yield from (flat[start : start + _CHUNK].numpy().data for start in starts)
-        return
-    buffers = [torch.empty(min(_CHUNK, flat.numel()), dtype=torch.uint8, pin_memory=True) for _ in starts[:2]]
-    before: tuple[Tensor, torch.cuda.Event] | None = None
-    for number, start in enumerate(starts):
-        part = flat[start : start + _CHUNK]
-        copy, copied = buffers[number % 2][: part.numel()], torch.cuda.Event()
-        copy.copy_(part, non_blocking=True)
-        copied.record()
-        if before is not None:
-            before[1].synchronize()
-            yield before[0].numpy().data
-        before = copy, copied
-    if before is not None:
-        before[1].synchronize()
-        yield before[0].numpy().data
+    return on_host(flat[start : start + _CHUNK] for start in range(0, flat.numel(), _CHUNK))
 
 
 def flush(file: BinaryIO) -> None:

@@ -210,15 +210,13 @@ class RunFolder:
         except OSError as error:
             self._report_once(f"{path} could not be written ({error.strerror or error}).")
 
-    def save_file(self, name: str, write: Callable[[Path], object] | None, step: int) -> Path | None:
+    def save_file(self, name: str, write: Callable[[Path], object], step: int) -> Path | None:
         """Writes a result of the run with ``write``, under a temporary name first, and a record with its checksum
-        beside it (`luxel.render.runs.results`); a failure is reported and returns None, as does a missing ``write``.
+        beside it (`luxel.render.runs.results`); a failure is reported and returns None.
 
         Args:
             step: completed steps that it is the result of.
         """
-        if write is None:
-            return None
         path = self.path / name
         part = path.with_name(f".{path.stem}.part{path.suffix}")
         try:

@@ -288,7 +288,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
         write, stopped = self._export and partial(self._export, self.scene), reason == "interrupted"
         path, scene, evaluation = self.loop.save_beside(
             self,
-            lambda: self.folder.save_file("scene.ply", write, self.steps_done),
+            lambda: write and self.folder.save_file("scene.ply", write, self.steps_done),
             lambda: None if stopped else self.evaluate(**scores),
         )
         if stopped:

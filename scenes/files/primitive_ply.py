@@ -12,6 +12,7 @@ from torch import Tensor
 
 from luxel.render.primitives import PRIMITIVES, Gaussians, Parameters, PrimitiveSpec
 from luxel.render.primitives.spec import Columns
+from luxel.render.replay import on_host
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import (
     EXPORT_AGAIN,
@@ -94,39 +95,14 @@ def save_primitive_ply(
 
 
 def _rows(columns: list[Tensor], count: int) -> Iterator[np.ndarray]:
-    """The rows of tensors side by side, float32, some at a time: memory for all would cost more than writing them.
-
-    Those of a GPU are copied while the ones before are written; an array is valid until the next one is asked for.
-    """
-    on_gpu = columns[0].is_cuda
-    most = min(max(1, count), GPU_ROWS if on_gpu else CPU_ROWS)
-    if not on_gpu:
-        for start in range(0, count, most):
-            yield _side_by_side(columns, start, most).numpy()
-        return
-    width = sum(math.prod(tensor.shape[1:]) for tensor in columns)
-    buffers = [torch.empty(most, width, pin_memory=True) for _ in range(2)]
-    before: tuple[Tensor, torch.cuda.Event] | None = None
-    for number, start in enumerate(range(0, count, most)):
-        block = _side_by_side(columns, start, most)
-        rows = buffers[number % 2][: len(block)].copy_(block, non_blocking=True)
-        copied = torch.cuda.Event()
-        copied.record(torch.cuda.current_stream(block.device))
-        if before is not None:
-            yield _arrived(*before)
-        before = rows, copied
-    if before is not None:
-        yield _arrived(*before)
+    """The rows of tensors side by side, float32, some at a time, each valid until the next is asked for."""
+    most = min(max(1, count), GPU_ROWS if columns[0].is_cuda else CPU_ROWS)
+    return on_host(_side_by_side(columns, start, most) for start in range(0, count, most))
 
 
 def _side_by_side(columns: list[Tensor], start: int, most: int) -> Tensor:
     parts = [tensor[start : start + most].float() for tensor in columns]
     return torch.cat([part.reshape(len(part), -1) for part in parts], dim=1)
-
-
-def _arrived(rows: Tensor, copied: torch.cuda.Event) -> np.ndarray:
-    copied.synchronize()
-    return rows.numpy()
 
 
 def read_ply_facts(path: str | Path) -> SceneFacts:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import itertools
 import sys
 import threading
 from collections.abc import Sequence
@@ -16,9 +15,9 @@ def begin(arguments: Sequence[str]) -> threading.Thread | None:
     Args:
         arguments: of the command; with `--help` or `--device cpu` nothing is opened.
     """
-    given = " ".join(arguments).replace("=", " ").split()
-    on_cpu = ("--device", "cpu") in itertools.pairwise(given)
-    if on_cpu or "torch" in sys.modules or {"-h", "--help"} & set(given):
+    from luxel.viewer.commands.options import given
+
+    if "torch" in sys.modules or {"-h", "--help"} & set(arguments) or given(arguments, "--device") == "cpu":
         return None
     thread = threading.Thread(target=open_gpu, name="luxel-open-gpu", daemon=True)
     thread.start()

@@ -73,25 +73,36 @@ def helps(repeats: int) -> None:
         )
 
 
-def demo(seconds: float, device: str) -> dict[str, float]:
-    """Seconds after the start of the process at which the lines of `LINES` are printed, and at which it ends."""
+def times_of_lines(command: list[str], **environment: str) -> tuple[dict[str, float], list[str]]:
+    """Seconds after the start of a process at which the lines of `LINES` came, and its end; and all its lines.
+
+    Raises:
+        SystemExit: it failed; with its output.
+    """
     seen: dict[str, float] = {}
+    lines: list[str] = []
+    start = time.perf_counter()
+    around = {**os.environ, "PYTHONUNBUFFERED": "1", **environment}
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=around, text=True
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        lines.append(line)
+        for name, pattern in LINES.items():
+            if name not in seen and pattern.search(line):
+                seen[name] = time.perf_counter() - start
+    if process.wait():
+        sys.exit("".join([*lines, f"ended with status {process.returncode}"]))
+    seen["prompt"] = time.perf_counter() - start
+    return seen, lines
+
+
+def demo(seconds: float, device: str) -> dict[str, float]:
+    """`times_of_lines` of the demo."""
     with tempfile.TemporaryDirectory() as folder:
         command = luxel("demo", "--run", f"{folder}/run", "--minutes", f"{seconds / 60}", "--device", device)
-        environment = {**os.environ, "LUXEL_DEMO_EXIT": "1", "PYTHONUNBUFFERED": "1"}
-        start = time.perf_counter()
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, text=True
-        )
-        assert process.stdout is not None
-        for line in process.stdout:
-            for name, pattern in LINES.items():
-                if name not in seen and pattern.search(line):
-                    seen[name] = time.perf_counter() - start
-        if process.wait():
-            sys.exit(f"luxel demo ended with status {process.returncode}")
-        seen["prompt"] = time.perf_counter() - start
-    return seen
+        return times_of_lines(command, LUXEL_DEMO_EXIT="1")[0]
 
 
 def demos(repeats: int, seconds: float, device: str) -> None:

@@ -23,44 +23,24 @@ import http.client
 import json
 import re
 import shlex
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+from startup import luxel, times_of_lines
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "viewer" / "web"))
 from stream_client import Address, still_image
+from viewer_process import Server
 
 from luxel.render.camera import Camera
 from luxel.viewer.web.navigate import Pose
 
-LINES = {
-    "capture open": re.compile(r"views to train on"),
-    "trainer ready": re.compile(r"^run: "),
-    "first step": re.compile(r"^step +\d+/"),
-    "scores": re.compile(r"held-out PSNR: (?P<value>[\d.]+)"),
-}
-PAGE = re.compile(r"^viewer: (?P<value>\S+)")
-LUXEL = [sys.executable, "-m", "luxel.viewer.commands.console", "train"]
+SCORE = re.compile(r"held-out PSNR: ([\d.]+)")
 IMPORT = [sys.executable, "-c", "import os, torch; os._exit(0)"]
-
-
-def _end_by_ctrl_c() -> None:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def start(command: list[str]) -> subprocess.Popen[str]:
-    """A process whose lines are read; Ctrl-C reaches it even where this one ignores it."""
-    return subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        bufsize=1,
-        preexec_fn=_end_by_ctrl_c,
-    )
 
 
 def train(capture: Path, options: list[str]) -> dict[str, float]:
@@ -69,24 +49,13 @@ def train(capture: Path, options: list[str]) -> dict[str, float]:
     Raises:
         SystemExit: the training failed; with its output.
     """
-    seen: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
-        begin, lines = time.perf_counter(), []
-        process = start([*LUXEL, str(capture), "--run", f"{folder}/run", *options])
-        assert process.stdout is not None
-        for line in process.stdout:
-            lines.append(line)
-            for name, pattern in LINES.items():
-                if name not in seen and (match := pattern.search(line)):
-                    seen[name] = time.perf_counter() - begin
-                    if value := match.groupdict().get("value"):
-                        seen["dB"] = float(value)
-        if process.wait():
-            sys.exit("".join(lines))
-        seen["wall"] = time.perf_counter() - begin
+        seen, lines = times_of_lines(luxel("train", str(capture), "--run", f"{folder}/run", *options))
         records = Path(folder, "run", "metrics.jsonl").read_text().splitlines()
-        seen["training"] = max(json.loads(record).get("seconds", 0.0) for record in records)
-    seen["rest"] = seen["wall"] - seen["training"]
+    if scores := SCORE.findall("".join(lines)):
+        seen["dB"] = float(scores[-1])
+    seen["training"] = max(json.loads(record).get("seconds", 0.0) for record in records)
+    seen["rest"] = seen["prompt"] - seen["training"]
     return seen
 
 
@@ -94,31 +63,22 @@ def first_page(capture: Path, options: list[str]) -> dict[str, float]:
     """Seconds after Enter until the viewer listens, the page has come, and the first image in full.
 
     Raises:
-        SystemExit: the training ended before its viewer listened; with its output.
+        SystemExit: the viewer did not start; with the output.
     """
     seen: dict[str, float] = {}
     camera = Camera.look_at((4.0, 0.0, 1.2), (0.0, 0.0, 0.0), fov_y=0.8, width=1280, height=720)
     with tempfile.TemporaryDirectory() as folder:
         begin = time.perf_counter()
-        process = start([*LUXEL, str(capture), "--run", f"{folder}/run", "--view", "--port", "0", *options])
-        assert process.stdout is not None
-        lines = []
-        for line in process.stdout:
-            lines.append(line)
-            if match := PAGE.search(line):
-                break
-        else:
-            sys.exit("".join(lines))
-        seen["listens"] = time.perf_counter() - begin
-        address = Address.of(match["value"])
-        connection = http.client.HTTPConnection(address.host, address.port, timeout=60)
-        connection.request("GET", "/", headers={"Cookie": address.cookie} if address.cookie else {})
-        connection.getresponse().read()
-        seen["page"] = time.perf_counter() - begin
-        asyncio.run(still_image(address, Pose.of_camera(camera)))
-        seen["first image"] = time.perf_counter() - begin
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=120)
+        command = ["train", str(capture), "--run", f"{folder}/run", "--view", "--port", "0", *options]
+        with Server(command, Path(folder)) as server:
+            seen["listens"] = time.perf_counter() - begin
+            address = Address.of(server.url)
+            connection = http.client.HTTPConnection(address.host, address.port, timeout=60)
+            connection.request("GET", "/", headers={"Cookie": address.cookie} if address.cookie else {})
+            connection.getresponse().read()
+            seen["page"] = time.perf_counter() - begin
+            asyncio.run(still_image(address, Pose.of_camera(camera)))
+            seen["first image"] = time.perf_counter() - begin
     return seen
 
 
