@@ -37,7 +37,7 @@ class Record(Options):
     """
 
     parts: Annotated[tuple[str, ...], optional("PART...")] = ()
-    """Parts to run, by name or by the beginning of their names, for example raster or train-chair; default: all."""
+    """Parts to run, by name (train-chair) or by the beginning of their names (raster); default: all."""
     data: Annotated[Path | None, Folder(), optional("DIR")] = None
     """Folder with the captures chair, fox, plush and hand, and with garden-points.npz and bonsai-7k.splat; parts
     whose data are missing are skipped. Default: none."""

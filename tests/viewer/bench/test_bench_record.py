@@ -253,11 +253,33 @@ def test_parts_of_the_protocol_are_whole() -> None:
     assert len(set(names)) == len(names) and all(part.seconds < 480 for part in parts.PARTS)
     for part in parts.PARTS:
         assert table_named(part.table).columns[0].form == "" and part.title
-    assert [part.name for part in parts.chosen_parts(["raster", "train-chair"])] == [
-        *(name for name in names if name.startswith("raster-")),
-        "train-chair",
-        "train-chair-fast",
-    ]
+
+
+def test_the_name_of_a_part_means_it_alone_though_others_begin_with_it() -> None:
+    def chosen(*words: str) -> list[str]:
+        return [part.name for part in parts.chosen_parts(words)]
+
+    names = [part.name for part in parts.PARTS]
+    rasterizer = [name for name in names if name.startswith("raster-")]
+    assert "train-chair-fast" in names and len(rasterizer) > 3
+    assert chosen() == names
+    assert chosen("train-chair", "raster") == [*rasterizer, "train-chair"]
+    assert chosen("train") == [name for name in names if name.startswith("train-")]
+    with pytest.raises(LuxelError, match="--parts train-c: there is no such part"):
+        chosen("raster", "train-c")
+
+
+def test_warnings_of_captures_stand_below_the_table() -> None:
+    row = {"capture": "chair", "psnr": 30.0, "warnings": ["Training starts from 5 random points."]}
+    chair, fox, loss = (
+        next(part for part in parts.PARTS if part.name == name)
+        for name in ("train-chair", "train-fox", "loss")
+    )
+    results = Results(
+        {"train-chair": record(rows=[row, row]), "train-fox": record(rows=[{"capture": "fox"}])}
+    )
+    page = document.results_page(results, (chair, fox, loss))
+    assert page.count("\n\n* chair: Training starts from 5 random points.\n\n#") == 1
 
 
 def test_options_of_a_training_are_those_of_the_command() -> None:

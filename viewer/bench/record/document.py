@@ -34,6 +34,7 @@ def results_page(results: Results, parts: Sequence[Part]) -> str:
                 f"## {table.title}",
                 textwrap.fill(table.text, WIDTH, break_on_hyphens=False),
                 _table(results, parts, table),
+                *_capture_warnings(results, parts, table),
             ]
     blocks += ["## Parts", _parts_table(results, parts)]
     return "\n\n".join(blocks) + "\n"
@@ -136,6 +137,16 @@ def _table(results: Results, parts: Sequence[Part], table: ResultTable) -> str:
             continue
         rows += [[column.cell(row) for column in table.columns] for row in record.rows]
     return markdown_table(Table([column.head for column in table.columns], rows, words=words))
+
+
+def _capture_warnings(results: Results, parts: Sequence[Part], table: ResultTable) -> list[str]:
+    """What luxel warned of when it opened the captures of a table, such as starting points that are random."""
+    lines = []
+    for part in parts:
+        record = results.done.get(part.name) if part.table == table.name else None
+        for row in record.rows if record else []:
+            lines += [f"* {row['capture']}: {warning}" for warning in row.get("warnings", [])]
+    return ["\n".join(dict.fromkeys(lines))] if lines else []
 
 
 def _parts_table(results: Results, parts: Sequence[Part]) -> str:

@@ -68,9 +68,11 @@ def training_row(setup: Setup, training: Training, name: str, path: Path) -> Row
     if setup.quick:
         capture.train, capture.test = capture.train[:6], capture.test[:2]
     setup.note(f"{name}: {len(capture.train)} views, {len(capture.test)} held out, opened in {opened:.1f} s")
+    for warning in capture.warnings:
+        setup.note(f"{name}: {warning}")
     row = _trained(setup, training, capture, opened)
     setup.note(f"{row['psnr']:.2f} dB in {row['seconds']:.1f} s, {row['count']:,} primitives")
-    return {"capture": name, "options": training.options, **row}
+    return {"capture": name, "options": training.options, **row, "warnings": list(capture.warnings)}
 
 
 def _trained(setup: Setup, training: Training, capture: Capture, opened: float) -> Row:

@@ -20,18 +20,23 @@ PARTS: tuple[Part, ...] = (
 
 
 def chosen_parts(names: Sequence[str]) -> list[Part]:
-    """The parts of these names (or name beginnings, "raster"), in the protocol's order; all without names.
+    """The parts that are named so, in the protocol's order; all without names.
+
+    Args:
+        names: of parts, or beginnings of names ("raster"). The name of a part means that part alone, though others
+            begin with it.
 
     Raises:
         LuxelError: a name that no part has.
     """
+    chosen: set[str] = set()
     for name in names:
-        if not any(_is_named(part, name) for part in PARTS):
+        named = {part.name for part in PARTS if part.name == name} or {
+            part.name for part in PARTS if part.name.startswith(f"{name}-")
+        }
+        if not named:
             raise LuxelError(
                 f"--parts {name}: there is no such part.", f"Parts: {', '.join(part.name for part in PARTS)}."
             )
-    return [part for part in PARTS if not names or any(_is_named(part, name) for name in names)]
-
-
-def _is_named(part: Part, name: str) -> bool:
-    return part.name == name or part.name.startswith(f"{name}-")
+        chosen |= named
+    return [part for part in PARTS if not names or part.name in chosen]
