@@ -338,9 +338,14 @@ def _decoded(image: Image.Image, data: bytes, factor: int) -> np.ndarray | None:
 
 
 def _is_plain(png: bytes) -> bool:
-    """Whether a PNG file is grey, RGB or RGBA of 8 bits, with one image and nothing that changes or describes it."""
-    special = {b"tRNS", b"acTL", b"eXIf", b"iTXt"}
-    return png[24] == 8 and png[25] in (0, 2, 6) and special.isdisjoint(name for name, *_ in _png_chunks(png))
+    """Whether a PNG file is grey, RGB or RGBA of 8 bits, one image that nothing changes, describes or follows.
+
+    OpenCV reads on after an end without pixels, and allocates what a chunk there announces.
+    """
+    chunks = list(_png_chunks(png))
+    names, special = {name for name, *_ in chunks}, {b"tRNS", b"acTL", b"eXIf", b"iTXt"}
+    whole = b"IDAT" in names and chunks[-1][2] == len(png)
+    return whole and png[24] == 8 and png[25] in (0, 2, 6) and special.isdisjoint(names)
 
 
 def _by_opencv(data: bytes) -> np.ndarray | None:

@@ -14,6 +14,8 @@ import luxel.scenes as scenes
 from luxel.scenes.captures import images
 from luxel.scenes.captures.images import ImageReader, decode, read_header
 from luxel.scenes.captures.lens import Lens
+from luxel.scenes.errors import CaptureError
+from luxel.scenes.files import image_decoding
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (12, 20, 3), dtype=np.uint8)
 
@@ -79,6 +81,29 @@ def test_png_files_with_other_chunks(tmp_path: Path, mode: str, chunk: str) -> N
         transparent = mode == "RGBA" or "transparency" in image.info
         expected = np.asarray(image.convert("RGBA" if transparent else "RGB"))
     assert np.array_equal(decode(tmp_path / "a.png"), expected)
+
+
+@pytest.mark.parametrize("way", ["whole", "followed by more", "end first"])
+def test_png_files_that_go_on_after_their_end(
+    tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenCV would read on, and allocate the 3 GB that the last chunk announces."""
+    given: list[bytes] = []
+    by_opencv = image_decoding._by_opencv
+    monkeypatch.setattr(image_decoding, "_by_opencv", lambda data: given.append(data) or by_opencv(data))
+    path = tmp_path / "a.png"
+    pixels = np.random.default_rng(0).integers(0, 256, (6, 8, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(path)
+    data = path.read_bytes()
+    header, rest = data[:33], data[33:]
+    end, announced = data[-12:], b"\xb6\xde\xf8\x14IDAT" + rest[8:]
+    path.write_bytes({"whole": data, "followed by more": data + announced}.get(way, header + end + announced))
+    if way == "end first":
+        with pytest.raises(CaptureError, match=r"a\.png: cannot be read as an image"):
+            decode(path)
+    else:
+        np.testing.assert_array_equal(decode(path), pixels)
+    assert len(given) == (way == "whole")
 
 
 def damage(file: Path, how: str) -> None:
