@@ -218,6 +218,10 @@ class TrainingLoop:
             self._refuse_requests()
             return run.finish(reason)
 
+    def used_memory(self) -> int:
+        """Bytes of the device in use, see `luxel.render.runs.memory.used_memory`, without the copy of a checkpoint."""
+        return used_memory(self.device) - self.saver.held
+
     def save_checkpoint(self, run: Run[Any, Any]) -> Path | None:
         """Writes a checkpoint now; a failure is reported and returns None, and older checkpoints stay."""
         return self.saver.save(run, self.steps_done)
@@ -270,7 +274,7 @@ class TrainingLoop:
             "step": self.steps_done,
             "steps": steps,
             "steps_per_s": self.speed,
-            "memory": used_memory(self.device),
+            "memory": self.used_memory(),
             "elapsed": self.train_seconds,
             "eta": 0.0 if self.done else left,
             "paused": self.paused,

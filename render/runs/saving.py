@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
@@ -14,10 +15,9 @@ from typing import Any, Protocol, TypeVar
 import torch
 
 from luxel.render.errors import LuxelError
-from luxel.render.reading import available_memory
 from luxel.render.runs import checkpoint as checkpoints
 from luxel.render.runs.checkpoint import Checkpoint
-from luxel.render.runs.memory import is_out_of_memory
+from luxel.render.runs.memory import free_memory, is_out_of_memory
 from luxel.render.runs.run_folder import RunFolder
 
 COPIED = 0.2  # most of the free memory that a copy of the state may fill
@@ -64,6 +64,13 @@ class Saver:
         self.step, self.taken_at = -1, time.monotonic()
         self._device, self._lock, self._say = device, lock, say
         self._pending: Future[Path | None] | None = None
+        self._copy_bytes = 0
+
+    @property
+    def held(self) -> int:
+        """Bytes on the device of the run that the copy of its state takes, until it is written."""
+        writes = self._pending is not None and not self._pending.done()
+        return self._copy_bytes if writes else 0
 
     def __enter__(self) -> Saver:
         return self
@@ -86,8 +93,9 @@ class Saver:
             if copied is None:
                 self._written(run, state)
                 return
-            pool = ThreadPoolExecutor(1, "luxel-checkpoint")
-            self._pending = pool.submit(self._written, run, copied)
+            self._copy_bytes = _sizes(copied)[self._device.type]
+            copying, pool = self._copying(), ThreadPoolExecutor(1, "luxel-checkpoint")
+            self._pending = pool.submit(self._written_in, copying, run, copied)
             pool.shutdown(wait=False)
 
     def wait(self) -> None:
@@ -159,6 +167,10 @@ class Saver:
         self.step = state.step
         return path
 
+    def _written_in(self, copying: AbstractContextManager[Any], run: Saved, state: Checkpoint) -> Path | None:
+        with copying:
+            return self._written(run, state)
+
     def _copying(self) -> AbstractContextManager[Any]:
         """Copies from a GPU that wait for what it was given before, and for nothing that comes later."""
         if self._device.type != "cuda":
@@ -168,15 +180,30 @@ class Saver:
         return torch.cuda.stream(stream)
 
 
+def _sizes(state: Checkpoint, onto: torch.device | None = None) -> Counter[str]:
+    """Bytes of the tensors by type of device, or of copies of them on one device."""
+    sizes: Counter[str] = Counter()
+    for tensor in state.tensors.values():
+        sizes[(onto or tensor.device).type] += tensor.numel() * tensor.element_size()
+    return sizes
+
+
 def _copied(state: Checkpoint) -> Checkpoint | None:
-    """A copy in the memory of the host, which no step changes; None where it would fill too much of it."""
-    size = sum(tensor.numel() * tensor.element_size() for tensor in state.tensors.values())
-    if size > COPIED * available_memory():
-        return None
-    try:
-        tensors = {name: tensor.detach().to("cpu", copy=True) for name, tensor in state.tensors.items()}
-    except Exception as error:
-        if not is_out_of_memory(error):
-            raise
-        return None
-    return replace(state, tensors=tensors, state=copy.deepcopy(state.state))
+    """A copy that no step changes, on the GPU, where it takes a moment, else on the host; None: both are too full."""
+    devices = {tensor.device.type: tensor.device for tensor in state.tensors.values()}
+    host = torch.device("cpu")
+    for onto in [None, host] if "cuda" in devices else [host]:
+        sizes = _sizes(state, onto)
+        if any(size > COPIED * free_memory(devices.get(kind, host)) for kind, size in sizes.items()):
+            continue
+        try:
+            tensors = {
+                name: tensor.detach().to(onto or tensor.device, copy=True)
+                for name, tensor in state.tensors.items()
+            }
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+        else:
+            return replace(state, tensors=tensors, state=copy.deepcopy(state.state))
+    return None

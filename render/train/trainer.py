@@ -21,7 +21,6 @@ from luxel.render.primitives.parameters import Parameters
 from luxel.render.runs.checkpoint import Checkpoint
 from luxel.render.runs.controls import RunControls
 from luxel.render.runs.loop import CheckpointPolicy, TrainingLoop
-from luxel.render.runs.memory import used_memory
 from luxel.render.runs.out_of_memory import out_of_memory, save_what_is_possible
 from luxel.render.runs.progress import ProgressDisplay, duration
 from luxel.render.runs.run_folder import RunFolder
@@ -256,7 +255,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
 
     def finish_reason(self) -> str:
         """Which limit of the configuration was reached; empty: none."""
-        memory = 0 if self.config.target_gigabytes is None else used_memory(self.device)
+        memory = 0 if self.config.target_gigabytes is None else self.loop.used_memory()
         reached = self.steps_done, self.train_seconds, self.optimizer.count, memory
         return self.config.limit_reached(Reached(*reached, self.test_psnr, self.frame_ms))
 
@@ -371,7 +370,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
     def _take_stats(self, step: int, loss: float, squared_error: float) -> None:
         """Loss and error of a step have arrived from the device, some steps later."""
         psnr, now = self.monitor.take(loss, squared_error), self.timeline.at(step)
-        values = {"loss": loss, "psnr": psnr, "memory": used_memory(self.device)}
+        values = {"loss": loss, "psnr": psnr, "memory": self.loop.used_memory()}
         self._log(step, values | {"sh_degree": now.sh_degree, "halvings": now.halvings})
 
     def _reduce_memory(self) -> None:

@@ -12,7 +12,7 @@ import torch
 
 from luxel.render.errors import LuxelError
 from luxel.render.runs import checkpoint as checkpoints
-from luxel.render.runs import saving
+from luxel.render.runs import loop, saving
 from luxel.render.runs.checkpoint import Checkpoint, CheckpointError, available, load
 from luxel.render.runs.controls import RunControls
 from luxel.render.runs.loop import CheckpointPolicy, TrainingLoop
@@ -26,14 +26,17 @@ class Growing(RunControls[int, str]):
 
     Args:
         fails: step that raises.
+        device: of the tensor.
     """
 
-    def __init__(self, folder: Path, steps: int = 10, every: int = 0, fails: int = -1) -> None:
+    def __init__(
+        self, folder: Path, steps: int = 10, every: int = 0, fails: int = -1, device: str = "cpu"
+    ) -> None:
         self.messages: list[str] = []
-        self.loop = TrainingLoop(torch.device("cpu"), self.messages.append)
+        self.loop = TrainingLoop(torch.device(device), self.messages.append)
         self.folder = RunFolder(folder, self.say)
         self.steps, self.fails, self.checkpoint_policy = steps, fails, CheckpointPolicy(every, 0.0, 9)
-        self.numbers, self.seen = torch.zeros(3), [0]
+        self.numbers, self.seen = torch.zeros(3, device=device), [0]
 
     def advance(self) -> int:
         if self.steps_done == self.fails:
@@ -63,16 +66,17 @@ class Growing(RunControls[int, str]):
 
 
 class SlowDisk:
-    """Checkpoints are not written before `go`; notes the threads that write them."""
+    """Checkpoints are not written before `go`; notes the threads that write them, and where their tensors are."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.go, self.threads, self._save = threading.Event(), [], checkpoints.save
+        self.go, self.threads, self.devices, self._save = threading.Event(), [], [], checkpoints.save
         monkeypatch.setattr(checkpoints, "save", self)
 
-    def __call__(self, *arguments: Any) -> Path:
+    def __call__(self, folder: Path, state: Checkpoint, keep: int) -> Path:
         self.threads.append(threading.current_thread())
+        self.devices.append(state.tensors["numbers"].device.type)
         assert self.go.wait(PATIENCE)
-        return self._save(*arguments)
+        return self._save(folder, state, keep)
 
 
 def steps_of(run: Growing) -> list[int]:
@@ -90,6 +94,43 @@ def test_steps_go_on_while_a_checkpoint_is_written(tmp_path: Path, monkeypatch: 
     for step, path in available(run.folder.checkpoints):
         saved = load(path)
         assert saved.tensors["numbers"].tolist() == [float(step)] * 3 and saved.state["seen"] == [step]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("full", [False, True])
+def test_the_state_is_copied_where_it_is_unless_the_gpu_is_full(
+    full: bool, gpu: torch.device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, disk = Growing(tmp_path, steps=7, every=4, device=str(gpu)), SlowDisk(monkeypatch)
+    if full:
+        monkeypatch.setattr(saving, "free_memory", lambda device: 10 if device.type == "cuda" else 1 << 30)
+    held: list[int] = []
+
+    def go() -> None:
+        held.append(run.loop.saver.held)
+        disk.go.set()
+
+    run.run(at(7, go), progress=False)
+    assert disk.devices == ["cpu" if full else "cuda", "cuda"] and held == [0 if full else 12]
+    assert [load(path).tensors["numbers"].tolist() for _, path in available(run.folder.checkpoints)] == [
+        [float(step)] * 3 for step, _ in available(run.folder.checkpoints)
+    ]
+
+
+def test_memory_of_a_copy_does_not_count_as_memory_of_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, disk = Growing(tmp_path, steps=7, every=4), SlowDisk(monkeypatch)
+    monkeypatch.setattr(loop, "used_memory", lambda device: 1000)
+    used: list[int] = []
+
+    def go() -> None:
+        used.append(run.status()["memory"])
+        disk.go.set()
+
+    assert run.status()["memory"] == 1000
+    run.run(at(6, go), progress=False)
+    assert used == [1000 - 12] and run.status()["memory"] == 1000
 
 
 def test_one_checkpoint_is_written_after_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +153,7 @@ def test_without_memory_for_a_copy_it_is_written_at_once(
 ) -> None:
     run, disk = Growing(tmp_path, steps=7, every=4), SlowDisk(monkeypatch)
     disk.go.set()
-    monkeypatch.setattr(saving, "available_memory", lambda: 10)
+    monkeypatch.setattr(saving, "free_memory", lambda device: 10)
     run.run(at(4, lambda: None), progress=False)
     assert steps_of(run) == [4, 7] and set(disk.threads) == {threading.current_thread()}
 
