@@ -14,7 +14,7 @@ from torch import Tensor
 from luxel.render.camera import Pixels, View
 from luxel.render.depth import DepthErrors, depth_errors
 from luxel.render.errors import LuxelError
-from luxel.render.metrics import LPIPS_MIN_SIDE, Lpips, MetricError, affine_fit, psnr, ssim
+from luxel.render.metrics import LPIPS_MIN_SIDE, Lpips, MetricError, affine_fit, loaded_lpips, psnr, ssim
 from luxel.render.pose_refinement import refine_camera
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.rasterize import rasterize
@@ -237,7 +237,7 @@ def further_in_words(name: str, value: float) -> str:
 
 def _perceptual(device: torch.device, say: Callable[[str], None] | None) -> Lpips | None:
     try:
-        return Lpips().to(device).eval()
+        return loaded_lpips(device)
     except MetricError as error:
         if say is None:
             raise

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import io
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -166,15 +168,53 @@ class Lpips(torch.nn.Module):
         return distance
 
 
+_loading = threading.Lock()
+_begun: set[torch.device] = set()  # devices on which a thread loads LPIPS, or has loaded it
+
+
 @functools.lru_cache(maxsize=2)
-def _model(device: torch.device) -> Lpips:
-    return Lpips().to(device).eval()
+def _model(device: torch.device, path: Path) -> Lpips:
+    return Lpips(path).to(device).eval()
+
+
+def loaded_lpips(device: torch.device) -> Lpips:
+    """`Lpips` with the package's weights, kept loaded per device.
+
+    Raises:
+        MetricError: the weights are missing or damaged.
+    """
+    with _loading:
+        return _model(_numbered(device), WEIGHTS)
+
+
+def load_lpips_meanwhile(device: torch.device) -> None:
+    """Begins once per GPU to load `Lpips` and the kernels of its first images, which take 0.2 s, in a thread.
+
+    Whatever fails there fails again, and is reported, where LPIPS is asked for.
+    """
+    device = _numbered(device)
+    if device in _begun:
+        return
+    _begun.add(device)
+    threading.Thread(target=_load_with_kernels, args=(device,), name="luxel-lpips", daemon=True).start()
+
+
+def _numbered(device: torch.device) -> torch.device:
+    return torch.empty(0, device=device).device  # cuda:0 for cuda
+
+
+def _load_with_kernels(device: torch.device) -> None:
+    stream = torch.cuda.Stream(device)
+    with suppress(MetricError, RuntimeError), _loading, torch.no_grad(), torch.cuda.stream(stream):
+        image = torch.zeros(64, 64, 3, device=device)
+        _model(device, WEIGHTS)(image, image)
+        stream.synchronize()
 
 
 def lpips(a: Tensor, b: Tensor) -> float:
     """`Lpips` of images in [0, 1], [H, W, 3], with the package's weights, kept loaded per device."""
     with torch.no_grad():
-        return float(_model(a.device)(a, b))
+        return float(loaded_lpips(a.device)(a, b))
 
 
 def _read_weights(path: Path) -> dict[str, np.ndarray]:

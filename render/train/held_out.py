@@ -16,6 +16,7 @@ from torch import Tensor
 
 from luxel.render.camera import View
 from luxel.render.evaluate import Evaluation, evaluate
+from luxel.render.metrics import load_lpips_meanwhile
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.rasterize import rasterize
 from luxel.render.runs.run_folder import RunFolder
@@ -29,6 +30,12 @@ class HeldOut(NamedTuple):
 
     evaluation: Evaluation
     frame_ms: float
+
+
+def prepare(run: Any) -> None:
+    """Begins to load what the last evaluation of a `luxel.render.train.Trainer` needs while its steps use the GPU."""
+    if run.device.type == "cuda" and run.config.lpips and run.test_views:
+        load_lpips_meanwhile(run.device)
 
 
 def measure(

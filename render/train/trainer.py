@@ -29,7 +29,7 @@ from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import halvings_possible
 from luxel.render.train.densifier import Densifier
 from luxel.render.train.divergence import check_loss, check_parameters
-from luxel.render.train.held_out import measured
+from luxel.render.train.held_out import measured, prepare
 from luxel.render.train.image_content import image_content
 from luxel.render.train.loss_monitor import LossMonitor
 from luxel.render.train.memory_budget import MemoryBudget
@@ -349,6 +349,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
         chosen = self.steps_done, self.timeline, self.memory.cap
         if due:
             check_parameters(self)
+            prepare(self)
         refinement = self.densifier.after_step(*chosen) if due else None
         if self.monitor.non_finite:
             check_loss(self)

@@ -124,10 +124,10 @@ def test_lpips_is_left_out_where_it_cannot_be_taken(
 def test_without_its_weights_lpips_is_left_out_and_said(
     scene: Gaussians, toy_camera: Callable[..., Camera], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def missing() -> None:
+    def missing(device: torch.device) -> None:
         raise MetricError("The weights cannot be read.", "Install luxel again.")
 
-    monkeypatch.setattr("luxel.render.evaluate.Lpips", missing)
+    monkeypatch.setattr("luxel.render.evaluate.loaded_lpips", missing)
     camera = toy_camera(40, 40)
     views = [view("a", camera, rgb=np.zeros((40, 40, 3), np.uint8))]
     said: list[str] = []

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
+from luxel.render import metrics
 from luxel.render.errors import LuxelError
 from luxel.render.metrics import WEIGHTS, Lpips, MetricError, affine_fit, lpips, psnr, ssim
 from luxel.render.reference.train.loss import ssim_map
+from luxel.render.train import held_out
 
 
 def noise(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -128,6 +132,54 @@ def test_damaged_weights_are_refused(tmp_path: Path, damage: str) -> None:
         Lpips(path)
     assert str(path) in str(error.value) and error.value.remedy
     assert ("cannot be read" if damage == "missing" else "damaged") in str(error.value)
+
+
+def test_damaged_weights_are_looked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu = torch.device("cpu")
+    first = metrics.loaded_lpips(cpu)
+    assert metrics.loaded_lpips(cpu) is first
+    weights = tmp_path / "weights.npz"
+    monkeypatch.setattr(metrics, "WEIGHTS", weights)
+    with pytest.raises(MetricError):
+        metrics.loaded_lpips(cpu)
+    weights.write_bytes(WEIGHTS.read_bytes())
+    assert metrics.loaded_lpips(cpu) is not first
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked", "views"), [("cpu", True, 3), ("cuda", False, 3), ("cuda", True, 0)]
+)
+def test_lpips_is_not_loaded_before_it_is_certain(
+    kind: str, asked: bool, views: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[torch.device] = []
+    monkeypatch.setattr(held_out, "load_lpips_meanwhile", begun.append)
+
+    def prepare(kind: str, asked: bool, views: int) -> None:
+        config = SimpleNamespace(lpips=asked)
+        held_out.prepare(SimpleNamespace(device=torch.device(kind), config=config, test_views=[0] * views))
+
+    prepare(kind, asked, views)
+    assert not begun
+    prepare("cuda", True, 1)
+    assert begun == [torch.device("cuda")]
+
+
+@pytest.mark.gpu
+def test_lpips_that_a_thread_has_loaded_is_the_one_that_measures(
+    gpu: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metrics._model.cache_clear()
+    monkeypatch.setattr(metrics, "_begun", set())
+    a, b = (noise(64, 96, 3, seed=seed).to(gpu) for seed in (0, 1))
+    for _ in range(2):
+        metrics.load_lpips_meanwhile(torch.device("cuda"))
+    threads = [thread for thread in threading.enumerate() if thread.name == "luxel-lpips"]
+    distance = lpips(a, b)
+    for thread in threads:
+        thread.join()
+    assert len(threads) <= 1 and metrics._model.cache_info().misses == 1
+    assert distance == pytest.approx(lpips(a.cpu(), b.cpu()), abs=1e-5)
 
 
 def test_the_licence_lies_beside_the_weights() -> None:
