@@ -37,7 +37,7 @@ FOLDERS = {"examples": "examples.md"}  # folders that documents link to, and the
 PARTS = {
     "First steps": ("tutorial", "gallery", "guide", "viewer", "comparison"),
     "Reference": ("commands/index", "api/index", "fields", "formats", "conventions", "errors"),
-    "Figures": ("results", "performance", "reliability", "packaging", "dependencies"),
+    "Figures": ("results", "results-h100", "performance", "reliability", "packaging", "dependencies"),
     "Development": ("architecture", "extending", "examples", "contributing", "security", "changelog"),
 }
 LINK = re.compile(r"(?<!\\)\]\((?P<target>[^)\s]+)\)")

@@ -279,7 +279,10 @@ def test_warnings_of_captures_stand_below_the_table() -> None:
         {"train-chair": record(rows=[row, row]), "train-fox": record(rows=[{"capture": "fox"}])}
     )
     page = document.results_page(results, (chair, fox, loss))
-    assert page.count("\n\n* chair: Training starts from 5 random points.\n\n#") == 1
+    assert (
+        page.startswith("# Results on A GPU\n")
+        and page.count("\n\n* chair: Training starts from 5 random points.\n\n#") == 1
+    )
 
 
 def test_options_of_a_training_are_those_of_the_command() -> None:
