@@ -69,8 +69,8 @@ class Saver:
     @property
     def held(self) -> int:
         """Bytes on the device of the run that the copy of its state takes, until it is written."""
-        writes = self._pending is not None and not self._pending.done()
-        return self._copy_bytes if writes else 0
+        pending = self._pending  # once: any thread may ask, while another waits for it
+        return 0 if pending is None or pending.done() else self._copy_bytes
 
     def __enter__(self) -> Saver:
         return self
