@@ -191,7 +191,10 @@ from test_field_training import smooth_image, tiny
 from luxel.render.fields.training import FieldTrainer
 config = tiny(steps=int(sys.argv[3]), checkpoint_every=15)
 run = FieldTrainer.new(config, smooth_image(), Path(sys.argv[1]))
-run.run(lambda it: print("step", it.steps_done, flush=True), progress=False)
+def tell(run):
+    run.loop.saver.wait()  # a kill that follows the line finds the checkpoints of the steps before
+    print("step", run.steps_done, flush=True)
+run.run(tell, progress=False)
 """
 
 

@@ -38,6 +38,7 @@ if sys.argv[3] == "start":
 else:
     trainer = toy.resume(folder, say=print)
 def tell(trainer):
+    trainer.loop.saver.wait()  # a kill that follows the line finds the checkpoints of the steps before
     print("step", trainer.steps_done, flush=True)
 trainer.run(tell, progress=False)
 """
