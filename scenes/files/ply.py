@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import numpy as np
 
 from luxel.render.camera import Points
 from luxel.render.primitives.gaussians import SH_C0
+from luxel.render.storage.single import write_file
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.reading import read_bytes, reading
 
@@ -184,23 +183,13 @@ def write_atomically(path: Path, chunks: Iterable[bytes | memoryview]) -> None:
     Raises:
         CaptureError: the file cannot be written, as permissions or space are missing.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
-            for chunk in chunks:
-                file.write(chunk)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        write_file(path, chunks)
     except OSError as error:
         raise CaptureError(
             f"{path}: the file cannot be written ({error.strerror or error}).",
             "Check the permissions of the folder and the free space; an existing file is unchanged.",
         ) from None
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
 
 
 def write_vertices(path: Path, table: np.ndarray) -> None:
