@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -13,16 +14,26 @@ from luxel.render.fields.application import Application
 from luxel.render.fields.files import FIELD_FILE, field_of_checkpoint, is_field, load_field
 from luxel.render.primitives import PRIMITIVES, Gaussians, Parameters
 from luxel.render.runs.checkpoint import Checkpoint, CheckpointError, available, load_newest
+from luxel.render.runs.earlier_versions import RESULTS, adopt_earlier_version, is_sealed_config
+from luxel.render.runs.metrics_log import NAME as METRICS
 from luxel.render.runs.notices import print_once
-from luxel.render.runs.owner import OWNER, OwnedError, own
+from luxel.render.runs.owner import OWNER, OwnedError, delete_mark, own
 from luxel.render.runs.results import Result, examine
+from luxel.render.runs.run_config import FILE as CONFIG_FILE
 from luxel.render.runs.run_config import has_config
 from luxel.render.runs.run_folder import RunFolder
+from luxel.render.storage.descriptors import foreign
+from luxel.render.storage.folder import OutputFolder
+from luxel.render.storage.manifest import NAME as MANIFEST
 from luxel.scenes import Capture, load_primitives
 from luxel.scenes.files.formats import find_format, format_of, readable_suffixes
 from luxel.scenes.files.scene_files import finite_primitives
 from luxel.viewer.web.drawable import Drawable
 from luxel.viewer.web.playback import time_range
+
+RUN_FILES = (CONFIG_FILE, METRICS, *RESULTS)  # those that a training writes under fixed names
+REPORT_FILES = ("index.html", "report.json")
+SHOWN = 5  # names in a message
 
 
 class RunError(LuxelError):
@@ -78,36 +89,76 @@ def unused_path(folder: Path, stem: str, suffix: str = "") -> Path:
     return path
 
 
-def new_run_folder(capture_name: str, chosen: Path | None) -> Path:
+def new_run_folder(capture_name: str, chosen: Path | None, *, force: bool = False) -> Path:
     """A folder for a new run: the chosen one, or runs/NAME, runs/NAME-2, ... below the present folder.
 
+    Args:
+        force: train into a chosen folder with other files, and replace those that have names of files of a run.
+
     Raises:
-        RunError: the chosen folder already holds a run or cannot be made.
+        RunError: the chosen folder already holds a run or other files, or cannot be made.
     """
     if chosen is None:
         return _numbered_folder(re.sub(r"[^A-Za-z0-9._-]+", "-", capture_name).strip("-.") or "run")
     folder = chosen
-    if folder.is_dir():
-        _check_unowned(folder)
     if available(folder / "checkpoints"):
+        if has_config(folder):
+            _check_unowned(folder)
         raise RunError(
             f"{folder}: there is already a run.",
             f"Continue it with --resume {folder}, or give another --run.",
         )
-    # A folder with only a config.json is that of a run that could not start.
-    if results := [name for name in ("scene.ply", FIELD_FILE) if (folder / name).exists()]:
+    if force:
+        allow_replacing(folder)
+    elif results := [name for name in ("scene.ply", FIELD_FILE) if (folder / name).exists()]:
         raise RunError(
             f"{folder}: there is the result of a run already ({results[0]}), without checkpoints to continue from.",
             f"Give another --run, or move {folder / results[0]} elsewhere to train here.",
         )
+    elif others := _other_files(folder):
+        shown = ", ".join(others[:SHOWN]) + (", ..." if len(others) > SHOWN else "")
+        raise RunError(
+            f"{folder}: this folder is no run and holds other files ({shown}).",
+            "Give a new or an empty folder with --run, or add --force to train here; it replaces files with the names "
+            f"of those of a run ({', '.join(RUN_FILES)}), and no others.",
+        )
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".luxel-probe"
-        probe.touch()
-        probe.unlink()
+        output = OutputFolder(folder)
+        output.make()
+        probe = output.open_in_place(OWNER, os.O_RDWR)
+        os.close(probe)
     except OSError as error:
         raise _not_writable(folder, error.strerror or str(error)) from error
+    _check_unowned(folder)
     return folder
+
+
+def allow_replacing(folder: Path) -> None:
+    """Lets a training replace the files of a folder that have names of files of a run, as the user asks for."""
+    for output, names in ((OutputFolder(folder), RUN_FILES), (OutputFolder(folder, "eval"), REPORT_FILES)):
+        there = [name for name in names if os.path.lexists(output.path / name)]
+        for name in there:
+            if not (output.path / name).is_file() or (output.path / name).is_symlink():
+                raise foreign(output.path / name)
+        if there:
+            output.adopt(there)
+
+
+def _other_files(folder: Path) -> list[str]:
+    """Files and links in a folder that luxel did not write, at most a few; a run that could not start leaves some."""
+    output, others = OutputFolder(folder), []
+    unstarted = is_sealed_config(folder)  # of an earlier version: without a manifest
+    for path, folders, files in os.walk(folder):
+        inside = Path(path).relative_to(folder)
+        links = [name for name in folders if (Path(path) / name).is_symlink()]
+        for name in sorted([*files, *links]):
+            relative = str(inside / name)
+            known = relative in (OWNER, MANIFEST) or (unstarted and relative == CONFIG_FILE)
+            if not known and not output.is_own(relative):
+                others.append(relative)
+        if len(others) > SHOWN:
+            break
+    return others
 
 
 def _check_unowned(folder: Path) -> None:
@@ -144,11 +195,25 @@ def _not_writable(folder: Path, reason: str) -> RunError:
 
 def discard_unstarted(folder: Path) -> None:
     """Removes the folder of a run that could not start, unless it holds a file; this process is its owner."""
-    if folder.is_dir() and {path.name for path in folder.iterdir()} <= {OWNER, "checkpoints"}:
-        (folder / OWNER).unlink(missing_ok=True)
-    for empty in (folder / "checkpoints", folder):
-        if empty.is_dir() and not any(empty.iterdir()):
-            empty.rmdir()
+    output = OutputFolder(folder)
+    if not folder.is_dir() or not set(os.listdir(folder)) <= {OWNER, MANIFEST, "checkpoints"}:
+        return
+    output.remove_folder("checkpoints")
+    if not (folder / "checkpoints").exists():
+        delete_mark(folder)
+        output.remove_folder()
+
+
+def delete_run(folder: Path) -> None:
+    """Deletes what luxel wrote into the folder of a run, and nothing else; this process is its owner.
+
+    Raises:
+        ForeignFileError: a folder in it is a link.
+    """
+    output, report = OutputFolder(folder), OutputFolder(folder, "eval")
+    adopt_earlier_version(output)
+    for part in (output, report):
+        part.delete(part.names())
 
 
 def load_run_scene(folder: Path, *, keep_non_finite: bool = False) -> Parameters:

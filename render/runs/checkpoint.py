@@ -8,13 +8,12 @@ detected on reading.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
 import re
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +29,8 @@ from luxel.render.replay import on_host
 from luxel.render.runs.identity import FORMAT, Identity, identity_in
 from luxel.render.runs.memory import is_out_of_memory
 from luxel.render.runs.strict_json import JsonError, finite, read_object, require_seal, sealed, validated
+from luxel.render.storage.folder import OutputFolder
+from luxel.render.storage.manifest import Content
 
 _NAME = re.compile(r"step-([0-9]{8,18})\.(json|safetensors)")
 _DTYPES = {
@@ -87,14 +88,16 @@ class _Body(msgspec.Struct):
     sha256: str | None = None
 
 
-def save(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Path:
+def save(folder: OutputFolder | Path, checkpoint: Checkpoint, keep: int = 2, inside: str = "") -> Path:
     """Writes a checkpoint and removes all but the newest ``keep`` up to its step.
 
     Those of later steps, which a resumed run has passed over because they are damaged, are left until it writes them
-    again, and take the place of no other.
+    again, and take the place of no other. A file of its name that luxel did not write, or that was damaged, gets
+    another name; none such is removed.
 
     Args:
-        folder: created if absent.
+        folder: of the run, or of the checkpoints; created if absent.
+        inside: name of the folder of the checkpoints in ``folder``; empty: they are in it.
 
     Returns:
         The path of its JSON file.
@@ -103,49 +106,55 @@ def save(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Path:
         CheckpointError: it could not be written (disk full, no permission); older checkpoints are
             unchanged.
     """
+    output = folder if isinstance(folder, OutputFolder) else OutputFolder(folder)
+    before = f"{inside}/" if inside else ""
     name = f"step-{checkpoint.step:08d}"
-    json_path, tensor_path = folder / f"{name}.json", folder / f"{name}.safetensors"
-    written: list[Path] = []
+    json_name, tensor_name = f"{before}{name}.json", f"{before}{name}.safetensors"
+    place = output.path / inside
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        # When replacing a checkpoint of the same step: an old JSON beside new tensors would make both unreadable.
-        part = folder / f".{name}.safetensors.part"
-        written.append(part)
-        size, sha256 = write_tensors(part, checkpoint.tensors)
-        body = {
-            "format": FORMAT,
-            "file": json_path.name,
-            "step": checkpoint.step,
-            "tensors": {"file": tensor_path.name, "bytes": size, "sha256": sha256},
-            "state": checkpoint.state,
-            "run": checkpoint.run,
-        }
-        json_part = folder / f".{name}.json.part"
-        written.append(json_part)
-        with open(json_part, "wb") as file:
-            file.write(json.dumps(sealed(finite(body)), indent=1).encode())
-            flush(file)
-        json_path.unlink(missing_ok=True)
-        os.replace(part, tensor_path)
-        os.replace(json_part, json_path)
-        flush_folder(folder)
+        _set_foreign_aside(output, (json_name, tensor_name))
+        with output.batch() as batch:
+            with batch.writing(tensor_name) as draft:
+                size, sha256 = write_tensors(draft.path, checkpoint.tensors)
+                draft.content = Content(size, sha256)
+            body = {
+                "format": FORMAT,
+                "file": f"{name}.json",
+                "step": checkpoint.step,
+                "tensors": {"file": f"{name}.safetensors", "bytes": size, "sha256": sha256},
+                "state": checkpoint.state,
+                "run": checkpoint.run,
+            }
+            batch.write(json_name, json.dumps(sealed(finite(body)), indent=1).encode())
+            # When replacing a checkpoint of the same step: an old JSON beside new tensors would make both unreadable.
+            batch.unlink_first(json_name)
     except Exception as error:
-        if not isinstance(error, OSError) and not is_out_of_memory(error):
+        if not isinstance(error, OSError | LuxelError) and not is_out_of_memory(error):
             raise
-        for path in written:
-            _remove(path)
-        others = [step for step, _ in available(folder)]
+        others = [step for step, _ in available(place)]
         kept = f"The one of step {others[0]} is untouched. " if others else ""
         raise CheckpointError(
-            f"{json_path}: the checkpoint of step {checkpoint.step} could not be written "
+            f"{place / name}.json: the checkpoint of step {checkpoint.step} could not be written "
             f"({'memory ran out' if is_out_of_memory(error) else getattr(error, 'strerror', None) or error}).",
             f"{kept}Free some disk space or memory, or choose another run folder.",
         ) from error
-    past = [path for step, path in available(folder) if step <= checkpoint.step]
+    past = [path for step, path in available(place) if step <= checkpoint.step]
     for old in past[max(keep, 1) :]:
-        _remove(old)
-        _remove(old.with_suffix(".safetensors"))
-    return json_path
+        output.delete([f"{before}{old.name}", f"{before}{old.stem}.safetensors"])
+    return place / f"{name}.json"
+
+
+def _set_foreign_aside(output: OutputFolder, names: Sequence[str]) -> None:
+    """Gives other names to files that have those of a checkpoint, and that luxel did not write as they are."""
+    for name in names:
+        if os.path.lexists(output.path / name) and not output.is_own(name):
+            output.set_aside(name)
+
+
+def delete_incomplete(output: OutputFolder, inside: str) -> None:
+    """Deletes tensors without the JSON that is written last, as a killed process leaves them."""
+    own = output.names(re.compile(rf"{re.escape(inside)}/step-[0-9]{{8,18}}\.safetensors"))
+    output.delete(name for name in own if not os.path.lexists((output.path / name).with_suffix(".json")))
 
 
 def available(folder: Path) -> list[tuple[int, Path]]:
@@ -351,17 +360,3 @@ def flush(file: BinaryIO) -> None:
     """Flushes a file to the disk."""
     file.flush()
     os.fsync(file.fileno())
-
-
-def flush_folder(folder: Path) -> None:
-    """Flushes renames in a folder to the disk."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _remove(path: Path) -> None:
-    with contextlib.suppress(OSError):  # a file left behind only costs space
-        path.unlink(missing_ok=True)

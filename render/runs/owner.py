@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import socket
+import stat
 import sys
 import threading
 import time
@@ -26,6 +27,10 @@ except ImportError:  # no POSIX
     fcntl = None
 
 from luxel.render.errors import LuxelError
+from luxel.render.storage.descriptors import foreign, opened_folder
+from luxel.render.storage.drafts import MODE, NEW
+from luxel.render.storage.folder import OutputFolder
+from luxel.render.storage.journal import journal, temporary_name
 
 OWNER, CLAIM = ".owner", ".owner.claim"
 BEAT, STALE = 10.0, 60.0  # seconds: between two touches; without a touch, after which an owner has ended
@@ -43,7 +48,7 @@ class Owner:
     Args:
         host, boot: machine, and what tells its present run from earlier ones.
         pid, began: process, and when it began to own the folder, seconds since 1970.
-        command: its command line.
+        command: its program and command, without options: these may hold a token.
     """
 
     host: str
@@ -56,7 +61,8 @@ class Owner:
     def this() -> Owner:
         """The present process."""
         program = Path(sys.argv[0]).name
-        command = " ".join(["luxel" if program == "cli.py" else program, *sys.argv[1:]])[:200]
+        verbs = sys.argv[1:2] if sys.argv[1:] and sys.argv[1].isalpha() else []
+        command = " ".join(["luxel" if program == "cli.py" else program, *verbs])[:200]
         return Owner(socket.gethostname(), _boot(), os.getpid(), time.time(), command)
 
     def __str__(self) -> str:
@@ -105,6 +111,7 @@ def own(folder: Path) -> Ownership:
 
     Raises:
         OwnedError: another process is its owner.
+        ForeignFileError: something that luxel did not make is in the place of the file that names the owner.
         LuxelError: the folder cannot be written to.
     """
     path = folder.resolve()
@@ -129,9 +136,17 @@ def is_gone(folder: Path) -> bool:
         return held is not None and _is_gone(path, held)
 
 
+def delete_mark(folder: Path) -> None:
+    """Deletes the file that names the owner, which is this process, as the folder itself will be deleted."""
+    with contextlib.suppress(OSError), opened_folder(folder) as handle:
+        status = os.stat(OWNER, dir_fd=handle, follow_symlinks=False)
+        if stat.S_ISREG(status.st_mode) and status.st_size <= LARGEST:
+            os.unlink(OWNER, dir_fd=handle)
+
+
 def _take(folder: Path, path: Path) -> _Held:
     try:
-        file = os.open(path / OWNER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        file = _opened(path)
     except OSError as error:
         raise LuxelError(
             f"{folder}: the run folder cannot be written ({error.strerror or error}).",
@@ -157,6 +172,22 @@ def _take(folder: Path, path: Path) -> _Held:
             ) from error
         raise
     return _Held(file, claimed, 1)
+
+
+def _opened(path: Path) -> int:
+    """The descriptor of the file that names the owner; one with another content gets another name.
+
+    Raises:
+        ForeignFileError: there is something else than a file.
+        OSError: it cannot be opened.
+    """
+    output = OutputFolder(path)
+    file = output.open_in_place(OWNER, os.O_RDWR)
+    if os.fstat(file).st_size and _read(file) is None:
+        os.close(file)
+        output.set_aside(OWNER)
+        file = output.open_in_place(OWNER, os.O_RDWR)
+    return file
 
 
 def _refusal(folder: Path, other: Owner | None) -> OwnedError:
@@ -200,11 +231,15 @@ def _claim(path: Path, other: Owner | None) -> bool:
                 return False
             if other is None and _age(path, claim.stat().st_mtime) < STALE:
                 return False  # being made
+            if not stat.S_ISREG(claim.lstat().st_mode) or claim.lstat().st_size:
+                raise foreign(claim) from None
             # Renamed, not deleted: of two processes that find a claim of the dead, one succeeds.
-            aside = claim.with_name(f"{CLAIM}.{os.getpid()}")
+            aside = claim.with_name(temporary_name())
+            journal().note(aside)
             with contextlib.suppress(OSError):
                 os.rename(claim, aside)
             _unlink(aside)
+            journal().forget(aside)
     return False
 
 
@@ -229,14 +264,16 @@ def is_alive(pid: int) -> bool:
 
 def _age(path: Path, then: float) -> float:
     """Seconds since a modification time, by the clock of the file system."""
-    probe = path / f"{OWNER}.{os.getpid()}.tmp"
+    probe = path / temporary_name()
+    journal().note(probe)
     try:
-        probe.touch()
+        os.close(os.open(probe, NEW, MODE))
         return probe.stat().st_mtime - then
     except OSError:
         return time.time() - then
     finally:
         _unlink(probe)
+        journal().forget(probe)
 
 
 def _read(file: int) -> Owner | None:

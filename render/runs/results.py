@@ -5,10 +5,9 @@ The record holds size and SHA-256 of the result, its step and the run that it be
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -17,6 +16,8 @@ import msgspec
 from luxel.render.errors import LuxelError
 from luxel.render.runs.identity import FORMAT, identity_in
 from luxel.render.runs.strict_json import JsonError, read_object, require_seal, sealed, validated
+from luxel.render.storage.folder import OutputFolder
+from luxel.render.storage.manifest import Content
 
 RECORDS = ("scene.json", "field.json")
 
@@ -47,40 +48,39 @@ class Result(NamedTuple):
     note: str = ""
 
 
-def write_record(part: Path, path: Path, step: int, run: dict[str, Any] | None) -> None:
-    """Renames a result from its temporary name and writes its record.
+def write_result(
+    output: OutputFolder, name: str, write: Callable[[Path], object], step: int, run: dict[str, Any] | None
+) -> Path:
+    """Writes a result and its record; both get their names when they are complete. Returns the path of the result.
 
     Args:
-        part: the written file.
-        path: its final name.
+        output: the folder of the run.
+        name: of the result in it.
+        write: writes the result to a path.
         step: completed steps.
         run: content of the run's config.json.
 
     Raises:
+        ForeignFileError: something that luxel did not write has one of the names.
         OSError: a file cannot be renamed or written.
     """
-    digest, record = _hash(part), path.with_suffix(".json")
-    body = {
-        "format": FORMAT,
-        "file": path.name,
-        "step": step,
-        "bytes": part.stat().st_size,
-        "digest": digest,
-        "run": run,
-    }
-    record_part = path.with_name(f".{path.stem}.json.part")
-    try:
-        with open(record_part, "wb") as file:
-            file.write(json.dumps(sealed(body), indent=1).encode())
-            file.flush()
-            os.fsync(file.fileno())
-        record.unlink(missing_ok=True)  # an old record beside a new result would make it look damaged
-        os.replace(part, path)
-        os.replace(record_part, record)
-    except OSError:
-        with contextlib.suppress(OSError):
-            record_part.unlink(missing_ok=True)
-        raise
+    path, record = output.path / name, Path(name).with_suffix(".json").name
+    output.require([name, record])
+    with output.batch() as batch:
+        with batch.writing(name, path.suffix) as draft:
+            write(draft.path)
+            draft.content = Content(draft.path.stat().st_size, _hash(draft.path))
+        body = {
+            "format": FORMAT,
+            "file": path.name,
+            "step": step,
+            "bytes": draft.content.size,
+            "digest": draft.content.sha256,
+            "run": run,
+        }
+        batch.write(record, json.dumps(sealed(body), indent=1).encode())
+        batch.unlink_first(record)  # an old record beside a new result would make it look damaged
+    return path
 
 
 def load_record(path: Path) -> Record:

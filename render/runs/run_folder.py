@@ -8,7 +8,7 @@ import json
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,16 +18,19 @@ import torch
 from torch import Tensor
 
 from luxel.render.errors import LuxelError
-from luxel.render.runs.checkpoint import available, flush
+from luxel.render.runs.checkpoint import Checkpoint, available, delete_incomplete, save
+from luxel.render.runs.earlier_versions import RESULTS, adopt_earlier_version, is_sealed_config
 from luxel.render.runs.identity import FORMAT, KEY, Identity, identity_in
-from luxel.render.runs.leftovers import sweep
 from luxel.render.runs.memory import is_out_of_memory
-from luxel.render.runs.metrics_log import trim
+from luxel.render.runs.metrics_log import MetricsLog
 from luxel.render.runs.owner import is_gone, own
-from luxel.render.runs.results import write_record
-from luxel.render.runs.run_config import has_config, read_config_file
+from luxel.render.runs.results import write_result
+from luxel.render.runs.run_config import FILE, has_config, read_config_file
 from luxel.render.runs.strict_json import DIGEST, finite, sealed
+from luxel.render.storage.descriptors import ForeignFileError, make_folders
+from luxel.render.storage.folder import Batch, OutputFolder
 
+CHECKPOINTS = "checkpoints"
 RESERVED = ("format", KEY, DIGEST)  # entries of config.json that `RunFolder.write_config` makes
 
 
@@ -42,33 +45,41 @@ class Config(Protocol):
 class RunFolder:
     """The folder of one run. No other process may write into it while this object exists (`luxel.render.runs.owner`).
 
-    What an earlier process left half written is removed (`luxel.render.runs.leftovers`).
+    It replaces and deletes only what luxel wrote there (`luxel.render.storage`). Results of the run that were changed
+    since are refused at once, before a training that could not save its own.
 
     Args:
         path: created if absent.
         say: receives messages about files that could not be written.
 
     Attributes:
+        output: the folder as what is written into it goes through.
         body: content of config.json as `write_config` wrote it; None before.
         lost: what was lost as the folder was deleted during the run; empty: nothing.
 
     Raises:
+        ForeignFileError: something that luxel did not write has the name of a result, or is a link.
         LuxelError: it cannot be created or written to, or another process is training there.
     """
 
     def __init__(self, path: Path, say: Callable[[str], None]) -> None:
-        self.path, self.checkpoints = Path(path), Path(path) / "checkpoints"
+        self.path, self.checkpoints = Path(path), Path(path) / CHECKPOINTS
+        self.output = OutputFolder(self.path, make=False)
+        self._metrics = MetricsLog(self.output)
         self.say, self._reported = say, False
         self.body: dict[str, Any] | None = None
         self._identity: Identity | None = None
         self.lost = ""
         self._renewing = threading.Lock()  # results are written by several threads
         self._own()
-        sweep(self.path, owned=True)
+        adopt_earlier_version(self.output)
+        self.output.require(RESULTS)
+        delete_incomplete(self.output, CHECKPOINTS)
 
     def _own(self) -> None:
         try:
-            self.checkpoints.mkdir(parents=True, exist_ok=True)
+            make_folders(self.path)
+            self.output.make_folder(CHECKPOINTS)
         except OSError as error:
             raise LuxelError(
                 f"{self.path}: the run folder cannot be written ({error.strerror or error}).",
@@ -88,6 +99,7 @@ class RunFolder:
 
     def _made_again(self) -> None:
         there = self.path.exists()
+        self.output.refresh()
         if there:
             self._require_same_run()
         self._own()
@@ -113,13 +125,17 @@ class RunFolder:
             )
 
     def require_new(self) -> None:
-        """Raises LuxelError if the folder holds checkpoints of a run; else removes a metrics.jsonl left in it."""
+        """Raises LuxelError if the folder holds checkpoints of a run, or a config.json that luxel did not write; else
+        discards a metrics.jsonl left in it."""
         if available(self.checkpoints):
             raise LuxelError(
                 f"{self.path}: this folder already holds a run.",
                 f"Resume it (`luxel train --resume {self.path}`), or choose another folder.",
             )
-        (self.path / "metrics.jsonl").unlink(missing_ok=True)
+        if not self.output.is_own(FILE) and is_sealed_config(self.path):  # of a run that could not start
+            self.output.adopt([FILE])
+        self.output.require([FILE])
+        self._metrics.discard()
 
     def write_config(self, config: Config, about: dict[str, Any], capture: str = "") -> None:
         """Writes config.json: versions, the resolved configuration with its seed, and the entries of ``about``.
@@ -144,15 +160,16 @@ class RunFolder:
         self.body = body
 
     def _write_body(self, body: dict[str, Any]) -> None:
-        part = self.path / ".config.json.part"
+        path = self.path / FILE
         try:
-            with open(part, "wb") as file:
-                file.write(json.dumps(body, indent=2).encode())
-                flush(file)
-            os.replace(part, self.path / "config.json")
+            if os.path.lexists(path) and not self.output.is_own(FILE):  # its copy in a checkpoint is used
+                self.say(
+                    f"{path}: was changed since luxel wrote it; it is {self.output.set_aside(FILE)} now."
+                )
+            self.output.write(FILE, json.dumps(body, indent=2).encode())
         except OSError as error:
             raise LuxelError(
-                f"{self.path / 'config.json'}: cannot be written ({error.strerror or error}).",
+                f"{path}: cannot be written ({error.strerror or error}).",
                 "Free some disk space or choose another folder.",
             ) from error
 
@@ -184,31 +201,55 @@ class RunFolder:
     def log(self, entry: dict[str, Any]) -> None:
         """Appends one line to metrics.jsonl; a failure is reported once, and training continues."""
         try:
-            with open(self.path / "metrics.jsonl", "a") as file:
-                file.write(json.dumps(finite(entry)) + "\n")
-        except OSError as error:
-            self._report_once(
-                f"metrics.jsonl cannot be written ({error.strerror or error}); training continues without it."
-            )
+            self._metrics.append(entry)
+        except (OSError, ForeignFileError) as error:
+            reason = getattr(error, "strerror", None) or error
+            self._report_once(f"metrics.jsonl cannot be written ({reason}); training continues without it.")
 
     def trim_log(self, step: int) -> None:
-        """Drops the lines after ``step``, which a resumed run writes again; damaged ones are moved to a file of their
-        own."""
-        trim(self.path / "metrics.jsonl", step, self.say)
+        """Drops the lines after ``step``, which a resumed run writes again; see `MetricsLog.trim`."""
+        self._metrics.trim(step, self.say)
 
-    def save_render(self, name: str, image: Tensor, render: Tensor) -> None:
-        """Writes renders/NAME.png: the ground truth on the left, the render on the right; [H, W, 3] in [0, 1]
-        each."""
+    def save_checkpoint(self, checkpoint: Checkpoint, keep: int) -> Path:
+        """Writes a checkpoint, see `luxel.render.runs.checkpoint.save`, and notes how far the log goes.
+
+        Raises:
+            CheckpointError: it could not be written; older checkpoints are unchanged.
+        """
+        path = save(self.output, checkpoint, keep, CHECKPOINTS)
+        with contextlib.suppress(OSError, ForeignFileError):
+            self._metrics.note()
+        return path
+
+    @contextlib.contextmanager
+    def saving_renders(self) -> Iterator[Callable[[str, Tensor, Tensor], None]]:
+        """A context in which renders are written; all get their names at its end.
+
+        What it yields is called with a name, the ground truth and the render, [H, W, 3] in [0, 1] each, by any thread,
+        and writes renders/NAME.png: the ground truth on the left, the render on the right. A failure is reported once.
+        """
         from PIL import Image
 
-        both = torch.cat([image, render], 1).detach().clamp(0, 1).mul(255).add(0.5).to(torch.uint8)
-        flat = "".join(c if c.isalnum() or c in "-_." else "_" for c in name)
-        path = self.path / "renders" / f"{flat}.png"
+        batch = Batch(self.output)
+
+        def save_render(name: str, image: Tensor, render: Tensor) -> None:
+            both = torch.cat([image, render], 1).detach().clamp(0, 1).mul(255).add(0.5).to(torch.uint8)
+            flat = "".join(c if c.isalnum() or c in "-_." else "_" for c in name)
+            path = f"renders/{flat}.png"
+            try:
+                with batch.writing(path) as draft:  # fast compression, as the run waits for it
+                    Image.fromarray(both.cpu().numpy()).save(draft.file, "PNG", compress_level=1)
+            except (OSError, ForeignFileError) as error:
+                reason = error.problem if isinstance(error, ForeignFileError) else error.strerror or error
+                self._report_once(f"{self.path / path} could not be written ({reason}).")
+
         try:
-            path.parent.mkdir(exist_ok=True)
-            Image.fromarray(both.cpu().numpy()).save(path, compress_level=1)  # as the run waits for it
-        except OSError as error:
-            self._report_once(f"{path} could not be written ({error.strerror or error}).")
+            yield save_render
+            batch.commit()
+        except (OSError, ForeignFileError) as error:
+            self._report_once(f"{self.path / 'renders'} could not be written ({error}).")
+        finally:
+            batch.discard()
 
     def save_file(self, name: str, write: Callable[[Path], object], step: int) -> Path | None:
         """Writes a result of the run with ``write``, under a temporary name first, and a record with its checksum
@@ -218,21 +259,16 @@ class RunFolder:
             step: completed steps that it is the result of.
         """
         path = self.path / name
-        part = path.with_name(f".{path.stem}.part{path.suffix}")
         try:
             self.renew()
-            write(part)
-            write_record(part, path, step, self.body)
+            return write_result(self.output, name, write, step, self.body)
         except Exception as error:
             if not isinstance(error, OSError | LuxelError) and not is_out_of_memory(error):
                 raise
-            with contextlib.suppress(OSError):
-                part.unlink(missing_ok=True)
             self.say(
                 f"{path} could not be written ({'memory ran out' if is_out_of_memory(error) else error})."
             )
             return None
-        return path
 
     def _report_once(self, message: str) -> None:
         if not self._reported:

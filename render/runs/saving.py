@@ -15,7 +15,6 @@ from typing import Any, Protocol, TypeVar
 import torch
 
 from luxel.render.errors import LuxelError
-from luxel.render.runs import checkpoint as checkpoints
 from luxel.render.runs.checkpoint import Checkpoint
 from luxel.render.runs.memory import free_memory, is_out_of_memory
 from luxel.render.runs.run_folder import RunFolder
@@ -160,7 +159,7 @@ class Saver:
             return None
         try:
             run.folder.renew()
-            path = checkpoints.save(run.folder.checkpoints, state, run.checkpoint_policy.keep)
+            path = run.folder.save_checkpoint(state, run.checkpoint_policy.keep)
         except LuxelError as error:
             self._say(f"{error} Training continues.")
             return None

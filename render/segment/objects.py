@@ -12,6 +12,7 @@ import hashlib
 import io
 import json
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,14 +26,17 @@ from torch import Tensor
 
 from luxel.render.errors import LuxelError
 from luxel.render.primitives.parameters import Parameters
-from luxel.render.runs.checkpoint import flush
 from luxel.render.runs.owner import own
 from luxel.render.runs.strict_json import JsonError, read_object, require_seal, sealed, validated
 from luxel.render.segment.segmenter import Prompt
+from luxel.render.storage.descriptors import open_regular
+from luxel.render.storage.folder import Batch, OutputFolder
+from luxel.render.storage.manifest import content_of
 
 FORMAT = 1
 FILE, FOLDER = "objects.json", "objects"
 MOST_OBJECTS = 254
+_OBJECT = re.compile(rf"{FOLDER}/[0-9a-f]{{64}}\.(png|labels|hand)")
 
 Label = Annotated[int, msgspec.Meta(ge=1, le=MOST_OBJECTS)]
 Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
@@ -185,43 +189,62 @@ def save_objects(folder: Path, objects: Objects, *, keep_maps: bool = False) -> 
 
 
 def _written(folder: Path, objects: Objects, kept: list[dict[str, str]] | None) -> Path:
-    place = folder / FOLDER
-    place.mkdir(exist_ok=True)
-    maps = kept
-    if maps is None:
-        maps = [
-            {"view": view, "digest": _keep(place, _png(labels), ".png")}
-            for view, labels in objects.maps.items()
-        ]
-    labels = _keep(place, objects.labels.cpu().contiguous().numpy().tobytes(), ".labels")
-    by_hand = None
-    if objects.by_hand is not None and bool(objects.by_hand.any()):
-        by_hand = _keep(place, np.packbits(objects.by_hand.numpy()).tobytes(), ".hand")
-    body = {
-        "format": FORMAT,
-        "scene": objects.scene,
-        "primitives": len(objects.labels),
-        "objects": msgspec.to_builtins(objects.objects),
-        "prompts": [
-            {
-                "label": p.label,
-                "view": p.view,
-                "points": [list(q) for q in p.points],
-                "box": p.box and list(p.box),
-            }
-            for p in objects.prompts
-        ],
-        "maps": maps,
-        "labels": labels,
-        **({} if by_hand is None else {"by_hand": by_hand}),
-    }
-    _replace(folder / FILE, json.dumps(sealed(body), indent=1).encode())
-    used = {f"{entry['digest']}.png" for entry in maps} | {f"{labels}.labels", f"{by_hand}.hand"}
-    for old in place.iterdir():
-        if old.name not in used and old.suffix in (".png", ".labels", ".hand", ".part"):
-            with contextlib.suppress(OSError):
-                old.unlink()
+    output = OutputFolder(folder)
+    _adopt_earlier(output)
+    if os.path.lexists(folder / FILE) and not output.is_own(FILE):
+        output.set_aside(FILE)  # damaged or changed: what is written does not build upon it
+    with output.batch() as batch:
+        maps = kept
+        if maps is None:
+            maps = [
+                {"view": view, "digest": _keep(batch, _png(labels), ".png")}
+                for view, labels in objects.maps.items()
+            ]
+        labels = _keep(batch, objects.labels.cpu().contiguous().numpy().tobytes(), ".labels")
+        by_hand = None
+        if objects.by_hand is not None and bool(objects.by_hand.any()):
+            by_hand = _keep(batch, np.packbits(objects.by_hand.numpy()).tobytes(), ".hand")
+        body = {
+            "format": FORMAT,
+            "scene": objects.scene,
+            "primitives": len(objects.labels),
+            "objects": msgspec.to_builtins(objects.objects),
+            "prompts": [
+                {
+                    "label": p.label,
+                    "view": p.view,
+                    "points": [list(q) for q in p.points],
+                    "box": p.box and list(p.box),
+                }
+                for p in objects.prompts
+            ],
+            "maps": maps,
+            "labels": labels,
+            **({} if by_hand is None else {"by_hand": by_hand}),
+        }
+        batch.write(FILE, json.dumps(sealed(body), indent=1).encode())
+        used = {f"{entry['digest']}.png" for entry in maps} | {f"{labels}.labels", f"{by_hand}.hand"}
+        batch.delete(name for name in output.names(_OBJECT) if Path(name).name not in used)
     return folder / FILE
+
+
+def _adopt_earlier(output: OutputFolder) -> None:
+    """Adds objects that luxel 0.2.0 or earlier wrote to the manifest: their files are named by their content."""
+    if not has_objects(output.path) or output.contents(FILE):
+        return
+    with contextlib.suppress(OSError, JsonError):
+        _read_body(output.path / FILE)
+        place = output.path / FOLDER
+        names = [f"{FOLDER}/{name}" for name in os.listdir(place) if _OBJECT.fullmatch(f"{FOLDER}/{name}")]
+        output.adopt([FILE, *(name for name in names if _is_named_by_content(output.path / name))])
+
+
+def _is_named_by_content(path: Path) -> bool:
+    try:
+        with open_regular(path, follow=False) as file:
+            return content_of(file).sha256 == path.stem
+    except OSError:
+        return False
 
 
 def has_objects(folder: Path) -> bool:
@@ -287,26 +310,11 @@ def _read_body(path: Path) -> _Body:
     return body
 
 
-def _keep(place: Path, content: bytes, suffix: str) -> str:
-    """Writes a file named by its digest, unless it is there already; returns the digest."""
+def _keep(batch: Batch, content: bytes, suffix: str) -> str:
+    """Writes a file named by its digest; returns the digest."""
     digest = hashlib.sha256(content).hexdigest()
-    path = place / f"{digest}{suffix}"
-    if not path.is_file() or path.read_bytes() != content:
-        _replace(path, content)
+    batch.write(f"{FOLDER}/{digest}{suffix}", content)
     return digest
-
-
-def _replace(path: Path, content: bytes) -> None:
-    part = path.with_name(f".{path.name}.part")
-    try:
-        with open(part, "wb") as file:
-            file.write(content)
-            flush(file)
-        os.replace(part, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
-        raise
 
 
 def _read(folder: Path, digest: str, suffix: str) -> bytes:

@@ -34,19 +34,22 @@ def parts_of(name: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def opened_folder(root: Path, parts: Sequence[str] = (), *, make: bool = False) -> Iterator[int]:
+def opened_folder(
+    root: Path, parts: Sequence[str] = (), *, make: bool = False, make_root: bool = True
+) -> Iterator[int]:
     """The descriptor of a folder below a root.
 
     Args:
         root: links on the way to it are followed, as the user chose it; it exists unless ``make``.
         parts: names of the folders from the root to the one that is opened; no link among them is followed.
         make: make what is missing, and flush the folder around it to the disk.
+        make_root: with ``make``, make the root too.
 
     Raises:
         ForeignFileError: one of ``parts`` is a link or no folder.
         OSError: a folder does not exist or cannot be opened.
     """
-    if make:
+    if make and make_root:
         make_folders(root)
     handle = os.open(root, FOLDER)
     try:

@@ -40,12 +40,13 @@ class OutputFolder:
         path: of the folder; links on the way to it are followed, as the user chose it. Made when something is written.
         inside: name of the folder below ``path`` that is meant; no link on the way there is followed.
         force: replace other files of the names that are written too; those are never deleted.
+        make: make ``path`` itself where it is missing.
     """
 
-    def __init__(self, path: Path, inside: str = "", *, force: bool = False) -> None:
+    def __init__(self, path: Path, inside: str = "", *, force: bool = False, make: bool = True) -> None:
         self.root, self.parts = Path(path), parts_of(inside) if inside else ()
-        self.force = force
-        self.manifest = Manifest(self.root, self.parts)
+        self.force, self._make_root = force, make
+        self.manifest = Manifest(self.root, self.parts, make)
         self._known: dict[str, list[Content]] | None = None
         self._lock = threading.Lock()
 
@@ -81,7 +82,7 @@ class OutputFolder:
                     return False
                 if is_stamped(status):
                     return True
-                contents = [c for c in self._contents(name) if c.size == status.st_size]
+                contents = [c for c in self.contents(name) if c.size == status.st_size]
                 if not contents:
                     return False
                 with open_regular(parts[-1], folder=handle, follow=False) as file:
@@ -134,23 +135,48 @@ class OutputFolder:
         """Deletes files that luxel wrote; others stay. Returns the names that stay though something is there."""
         deleted, others = [], []
         for name in names:
-            parts = parts_of(name)
-            if not self.is_own(name):
-                if os.path.lexists(self.path / name):
-                    others.append(name)
-                continue
-            with contextlib.suppress(OSError, ForeignFileError), self.opened(parts[:-1]) as handle:
-                status = status_of(handle, parts[-1])
-                os.unlink(parts[-1], dir_fd=handle)
+            if self.unlink(name):
                 deleted.append(name)
-                if status is not None:
-                    forget_stamp(status)
+            elif os.path.lexists(self.path / name):
+                others.append(name)
         with contextlib.suppress(OSError, ForeignFileError), self._lock:
             self.manifest.drop(deleted)
             for name in deleted:
                 if self._known is not None:
                     self._known.pop(name, None)
         return others
+
+    def unlink(self, name: str) -> bool:
+        """Deletes a file that luxel wrote and whose name will be given again; whether it did."""
+        parts = parts_of(name)
+        if not self.is_own(name):
+            return False
+        with contextlib.suppress(OSError, ForeignFileError), self.opened(parts[:-1]) as handle:
+            status = status_of(handle, parts[-1])
+            os.unlink(parts[-1], dir_fd=handle)
+            if status is not None:
+                forget_stamp(status)
+            return True
+        return False
+
+    def set_aside(self, name: str) -> str:
+        """Gives a file another name that nothing has; returns that: NAME.before-N.
+
+        Raises:
+            ForeignFileError: it is a link, a folder or something else that is no file.
+            OSError: it cannot be renamed.
+        """
+        parts = parts_of(name)
+        with self.opened(parts[:-1]) as handle:
+            status = status_of(handle, parts[-1])
+            if status is not None and not stat.S_ISREG(status.st_mode):
+                raise foreign(self.path / name)
+            number = 1
+            while status_of(handle, aside := f"{parts[-1]}.before-{number}") is not None:
+                number += 1
+            os.rename(parts[-1], aside, src_dir_fd=handle, dst_dir_fd=handle)
+            flush_folder(handle)
+        return "/".join((*parts[:-1], aside))
 
     def adopt(self, names: Iterable[str]) -> None:
         """Adds regular files to the manifest that an earlier version of luxel wrote; the caller has identified them."""
@@ -216,7 +242,7 @@ class OutputFolder:
 
     def opened(self, parts: tuple[str, ...], *, make: bool = False) -> contextlib.AbstractContextManager[int]:
         """The descriptor of a folder below this one; see `luxel.render.storage.descriptors.opened_folder`."""
-        return opened_folder(self.root, (*self.parts, *parts), make=make)
+        return opened_folder(self.root, (*self.parts, *parts), make=make, make_root=self._make_root)
 
     def _all(self) -> dict[str, list[Content]]:
         with self._lock:
@@ -224,9 +250,9 @@ class OutputFolder:
                 self._known = self.manifest.read()
             return self._known
 
-    def _contents(self, name: str) -> list[Content]:
-        known = self._all().get(name, [])
-        return list(known)
+    def contents(self, name: str) -> list[Content]:
+        """What the manifest says of a name: all that luxel wrote there, the newest last."""
+        return list(self._all().get(name, []))
 
     def _replaceable(self, name: str) -> bool:
         """Whether a file may get a name: nothing has it, or a file that luxel wrote, or with ``force`` any file."""
@@ -257,6 +283,7 @@ class Batch:
         self._folder = folder
         self._drafts: dict[str, tuple[str, Content]] = {}
         self._deleted: list[str] = []
+        self._unlinked: list[str] = []
         self._lock = threading.Lock()
 
     @contextmanager
@@ -301,6 +328,11 @@ class Batch:
         """Deletes files that luxel wrote, when the others have their names."""
         self._deleted += names
 
+    def unlink_first(self, name: str) -> None:
+        """Deletes a file that this batch writes anew before any file gets its name: the old one would not fit the
+        others."""
+        self._unlinked.append(name)
+
     def commit(self) -> None:
         """Gives all files their names, and flushes these to the disk.
 
@@ -313,6 +345,8 @@ class Batch:
         try:
             self._folder.require(drafts)
             self._folder.note({name: content for name, (_, content) in drafts.items()})
+            for name in self._unlinked:
+                self._folder.unlink(name)
             folders = dict.fromkeys(parts_of(name)[:-1] for name in drafts)
             for folder in folders:
                 with self._folder.opened(folder) as handle:

@@ -47,10 +47,12 @@ class Manifest:
     Args:
         root: the folder.
         parts: names of the folders below ``root`` that lead to it; no link among them is followed.
+        make_root: make ``root`` where it is missing.
     """
 
     root: Path
     parts: tuple[str, ...] = ()
+    make_root: bool = True
     _lock: Any = field(default_factory=threading.Lock, repr=False)
 
     @property
@@ -103,7 +105,7 @@ class Manifest:
         if not entries:
             return
         text = b"".join(json.dumps(entry).encode() + b"\n" for entry in entries)
-        with self._lock, opened_folder(self.root, self.parts, make=True) as handle:
+        with self._lock, opened_folder(self.root, self.parts, make=True, make_root=self.make_root) as handle:
             while True:
                 file = open_in_place(handle, NAME, self.path, os.O_RDWR | os.O_APPEND)
                 try:

@@ -80,14 +80,14 @@ def measure(
         return frame
 
     # Compressing PNG takes longer than all metrics together.
-    with ThreadPoolExecutor(WRITERS) as pool:
+    with folder.saving_renders() as save_render, ThreadPoolExecutor(WRITERS) as pool:
         writes: deque[Future[None]] = deque()
 
         def save(view: View, _: Any, render: Tensor, image: Tensor) -> None:
             if view.name in chosen:
                 if len(writes) >= 2 * WRITERS:  # images that wait fill the memory
                     writes.popleft().result()
-                writes.append(pool.submit(folder.save_render, view.name, image.cpu(), render.cpu()))
+                writes.append(pool.submit(save_render, view.name, image.cpu(), render.cpu()))
 
         evaluation = evaluate(
             scene.detach(),

@@ -11,7 +11,6 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from luxel.render.runs.leftovers import sweep
 from luxel.viewer.report import write_whole, writing
 
 
@@ -126,7 +125,6 @@ def check_writable(folder: Path) -> None:
         probe = folder / ".luxel-probe"
         probe.touch()
         probe.unlink()
-    sweep(folder, owned=False)
 
 
 def shown(value: float | None, form: str) -> str:

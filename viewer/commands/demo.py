@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -84,7 +83,7 @@ class Demo(Options):
         """Trains, evaluates and serves; returns the exit status."""
         from luxel.viewer.origin import Origin
         from luxel.viewer.progress import describe, opening
-        from luxel.viewer.runs import is_run
+        from luxel.viewer.runs import delete_run, is_run, new_run_folder
         from luxel.viewer.training import fit
         from luxel.viewer.web.serving import check_serving
 
@@ -102,8 +101,9 @@ class Demo(Options):
         if is_run(self.run):
             self._must_be_a_demo(origin)
             with own(self.run):
-                for name in ("checkpoints", "eval", "renders"):
-                    shutil.rmtree(self.run / name, ignore_errors=True)
+                delete_run(self.run)
+        else:
+            new_run_folder("demo", self.run)
         serve = None if leave else self.serve
         return fit(
             config, capture, origin, self.run, device, serve=serve, check_capture=False, remarks=remarks

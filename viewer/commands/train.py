@@ -78,6 +78,9 @@ class Train(Options):
     those of the capture."""
     resume: Annotated[Path | None, optional("RUN")] = None
     """Continue the run in this folder; options that are not given keep the run's values."""
+    force: bool = False
+    """Train into a folder with other files, or resume a run whose result was changed since: files of the names that a
+    training writes are replaced, and no others."""
     view: bool = False
     """Serve the scene in the browser while it trains, and afterwards until Ctrl-C."""
     device: DeviceName = "auto"
@@ -139,7 +142,13 @@ class Train(Options):
         from luxel.scenes.captures.video import video_file
         from luxel.viewer.origin import Origin
         from luxel.viewer.progress import describe, opening
-        from luxel.viewer.runs import discard_unstarted, load_any_scene, new_run_folder, run_folder
+        from luxel.viewer.runs import (
+            allow_replacing,
+            discard_unstarted,
+            load_any_scene,
+            new_run_folder,
+            run_folder,
+        )
         from luxel.viewer.training import fit
 
         config = self.training()
@@ -160,6 +169,8 @@ class Train(Options):
             if self.run is not None:
                 raise LuxelError("--run and --resume name two folders.", "Give one of them.")
             folder, origin = run_folder(self.resume), self._origin_of_resumed()
+            if self.force:
+                allow_replacing(folder)
         elif self.capture is None:
             raise LuxelError(
                 "There is no capture to train on.", "luxel train CAPTURE, or luxel train --resume RUN."
@@ -167,7 +178,9 @@ class Train(Options):
         else:
             origin = Origin.of(self, str(self.capture.resolve()), self.holdout_every)
             path = self.capture.resolve()
-            folder = new_run_folder(path.stem if video_file(path) == path else path.name, self.run)
+            folder = new_run_folder(
+                path.stem if video_file(path) == path else path.name, self.run, force=self.force
+            )
         with own(folder):
             try:
                 with opening("opening the capture") as on_progress:

@@ -57,6 +57,9 @@ class TrainField(Options):
     """Folder of the new run; default: runs/NAME after the data, with a number if that exists."""
     resume: Annotated[Path | None, optional("RUN")] = None
     """Continue the run in this folder; options that are not given keep the run's values."""
+    force: bool = False
+    """Train into a folder with other files, or resume a run whose result was changed since: files of the names that a
+    training writes are replaced, and no others."""
     view: bool = False
     """Show the field in the browser while it trains, and afterwards until Ctrl-C."""
     device: DeviceName = "auto"
@@ -168,7 +171,7 @@ class TrainField(Options):
         from luxel.render.runs.run_folder import RunFolder
         from luxel.viewer.field_data import FieldOrigin, require_kind
         from luxel.viewer.origin import Origin
-        from luxel.viewer.runs import new_run_folder, run_folder
+        from luxel.viewer.runs import allow_replacing, new_run_folder, run_folder
 
         capture = Origin("", self.holdout_every, self.max_size, self.masks, self.max_megapixels)
         if self.resume is None:
@@ -176,12 +179,17 @@ class TrainField(Options):
                 raise LuxelError("There is nothing to train on.", "luxel train DATA --field KIND.")
             require_kind(self.config.field, self.data)
             origin = FieldOrigin.of(self.config.field, self.data, capture)
-            origin.stream, origin.folder = self.stream, new_run_folder(origin.name, self.run)
+            origin.stream, origin.folder = (
+                self.stream,
+                new_run_folder(origin.name, self.run, force=self.force),
+            )
             return origin.folder, origin
         if self.run is not None:
             raise LuxelError("--run and --resume name two folders.", "Give one of them.")
         folder = run_folder(self.resume)
         _require_run_of(folder, self.config.field)
+        if self.force:
+            allow_replacing(folder)
         if self.data is not None:
             origin = FieldOrigin.of(self.config.field, self.data, capture)
             given_before = RunFolder.read_body(folder).get("data")

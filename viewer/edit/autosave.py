@@ -11,7 +11,7 @@ import fcntl
 import hashlib
 import json
 import logging
-import shutil
+import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import Parameters
-from luxel.scenes.files.ply import write_atomically
+from luxel.render.storage.folder import OutputFolder
 from luxel.viewer.edit.changes import Edit
 from luxel.viewer.edit.document import Document
 from luxel.viewer.edit.edit_files import pack_edit, unpack_edit
@@ -53,6 +53,7 @@ class Autosave:
 
     def __init__(self, folder: Path, scene: Parameters, identity: str | None = None) -> None:
         self.folder, self.problem = folder, ""
+        self._output = OutputFolder(folder)
         self._identity = {"format": FORMAT, "scene": identity or fingerprint(scene), "count": scene.count}
         self._entries: list[_Entry] = []
         self._number = 0
@@ -101,11 +102,10 @@ class Autosave:
                 dropped = self._entries[position - 1 :]
                 self._number += 1
                 entry = _Entry(f"{self._number:06d}.safetensors", edit.title)
-                write_atomically(self.folder / entry.file, [pack_edit(edit)])
+                self._output.write(entry.file, pack_edit(edit))
                 self._entries = [*self._entries[: position - 1], entry]
             self._write_list(position)
-            for entry in dropped:
-                (self.folder / entry.file).unlink(missing_ok=True)
+            self._output.delete(entry.file for entry in dropped)
             self.problem = ""
         except Exception as error:  # editing goes on without autosave
             self.problem = str(error)
@@ -116,16 +116,22 @@ class Autosave:
         if self._fresh:
             if (self.folder / LIST).is_file():
                 before = self.folder.with_name(self.folder.name + PREVIOUS)
-                if (before / LIST).is_file():
-                    shutil.rmtree(before)
+                earlier = OutputFolder(before)
+                earlier.delete(earlier.names())
+                earlier.remove_folder()
+                number = 1
+                while before.exists():  # other files in it
+                    number += 1
+                    before = self.folder.with_name(f"{self.folder.name}{PREVIOUS}-{number}")
                 self.folder.rename(before)
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self._output.refresh()
+            self._output.make()
             self._fresh = False
 
     def _write_list(self, position: int) -> None:
         edits = [{"file": entry.file, "title": entry.title} for entry in self._entries]
         text = json.dumps({**self._identity, "position": position, "edits": edits}, indent=1)
-        write_atomically(self.folder / LIST, [text.encode()])
+        self._output.write(LIST, text.encode())
 
     def resumable(self) -> int:
         """How many edits an earlier session of this scene left in effect; 0 where there are none."""
@@ -180,9 +186,8 @@ class Autosave:
 def _lock(path: Path) -> IO[str] | None:
     """An open file that this session holds a lock on as long as it is open; None if another one does."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("w")
-    except OSError:
+        file = os.fdopen(OutputFolder(path.parent).open_in_place(path.name, os.O_WRONLY), "w")
+    except (OSError, LuxelError):
         return None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

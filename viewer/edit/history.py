@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from luxel.render.errors import LuxelError
+from luxel.render.storage.descriptors import make_folders
 from luxel.viewer.edit.changes import Edit, State
 from luxel.viewer.edit.edit_files import pack_edit, unpack_edit
 
@@ -199,7 +200,7 @@ class _Stack:
         """
         if self._file is None:
             if self._folder is not None:
-                self._folder.mkdir(parents=True, exist_ok=True)
+                make_folders(self._folder)
             self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115
         left = memoryview(content)
         while left:

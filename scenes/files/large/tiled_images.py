@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import itertools
 import mmap
 import shutil
 from collections.abc import Callable, Iterable
@@ -11,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from luxel.render.fields.tiled_image import TiledImage
+from luxel.render.storage.folder import OutputFolder
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.large.png_rows import PngRows
 from luxel.scenes.files.large.tiff_blocks import read_blocks
@@ -196,6 +199,7 @@ def write_rows(
 
     Raises:
         CaptureError: the disk has too little space.
+        ForeignFileError: luxel did not write the file that is there.
         OSError: it cannot be written.
     """
     needed, free = 3 * width * height, shutil.disk_usage(path.parent).free
@@ -207,16 +211,12 @@ def write_rows(
         )
     if say is not None:
         say(f"writing {width}x{height} pixels to {path}, {needed / 1e9:.2f} GB")
-    part = path.with_suffix(".part")
-    try:
-        with part.open("wb") as file:
-            header = {"descr": "|u1", "fortran_order": False, "shape": (height, width, 3)}
-            np.lib.format.write_array_header_1_0(file, header)
-            for band in bands:
-                file.write(np.ascontiguousarray(band).data)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    head = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        head, {"descr": "|u1", "fortran_order": False, "shape": (height, width, 3)}
+    )
+    rows = (np.ascontiguousarray(band).data.cast("B") for band in bands)
+    OutputFolder(path.parent).write(path.name, itertools.chain([head.getvalue()], rows))
 
 
 def _checked(image: TiledImage) -> TiledImage:

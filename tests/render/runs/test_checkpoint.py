@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 from luxel.render.errors import LuxelError
 from luxel.render.runs import checkpoint as checkpoints
 from luxel.render.runs.checkpoint import Checkpoint, CheckpointError
+from luxel.render.storage.manifest import NAME as MANIFEST
 from luxel.render.train.config import Checkpoints
 
 
@@ -38,17 +39,39 @@ def test_comes_back_as_it_was(tmp_path: Path) -> None:
         assert torch.equal(actual.tensors[name], tensor) and actual.tensors[name].dtype == tensor.dtype
     other_reader = load_file(path.with_suffix(".safetensors"))
     assert torch.equal(other_reader["transposed"], saved.tensors["transposed"])
-    assert not list((tmp_path / "new").glob(".*")), "a temporary file was left"
+    assert [p.name for p in (tmp_path / "new").glob(".*")] == [MANIFEST], "a temporary file was left"
 
 
 def test_keeps_the_newest(tmp_path: Path) -> None:
-    (tmp_path / ".step-00000001.safetensors.part").write_bytes(b"of a process that was killed")
     for step in (1, 2, 30, 4):
         checkpoints.save(tmp_path, example(step), keep=2)
-    names = sorted(path.name for path in tmp_path.iterdir())
+    names = sorted(path.name for path in tmp_path.glob("step-*"))
     assert names == [f"step-{s:08d}.{kind}" for s in (2, 4, 30) for kind in ("json", "safetensors")]
     checkpoints.save(tmp_path, example(31), keep=2)
     assert [step for step, _ in checkpoints.available(tmp_path)] == [31, 30]
+
+
+def test_only_checkpoints_that_luxel_wrote_are_removed(tmp_path: Path) -> None:
+    for step in (1, 2):
+        checkpoints.save(tmp_path, example(step), keep=2)
+    mine = tmp_path / "step-00000001.safetensors"
+    mine.write_bytes(b"changed by the user")
+    (tmp_path / "step-00000003.json").write_bytes(b"of the user")
+    checkpoints.save(tmp_path, example(3), keep=1)
+    checkpoints.save(tmp_path, example(4), keep=1)
+    assert mine.read_bytes() == b"changed by the user"
+    assert (tmp_path / "step-00000003.json.before-1").read_bytes() == b"of the user"
+    assert [step for step, _ in checkpoints.available(tmp_path)] == [4]
+
+
+def test_a_link_in_the_place_of_a_checkpoint_is_not_followed(tmp_path: Path) -> None:
+    victim = tmp_path / "thesis.txt"
+    victim.write_text("years of work")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "step-00000001.safetensors").symlink_to(victim)
+    with pytest.raises(CheckpointError, match="symbolic link"):
+        checkpoints.save(tmp_path / "run", example(1))
+    assert victim.read_text() == "years of work"
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "zero", "gone", "json", "half json", "header"])
@@ -89,32 +112,31 @@ def test_nothing_whole_is_an_error(tmp_path: Path) -> None:
 
 def full_disk(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
     """Lets every write into a checkpoint fail as on a full disk, once ``after`` bytes are written."""
-    real = checkpoints.flush
-    written = 0
+    real, written = os.fsync, {}
 
-    def flush(file: Any) -> None:
-        nonlocal written
-        written += file.tell()
-        if written > after:
+    def fsync(file: int) -> None:
+        if MANIFEST not in (path := os.readlink(f"/proc/self/fd/{file}")) and ".luxel-" in path:
+            written[os.fstat(file).st_ino] = os.fstat(file).st_size
+        if sum(written.values()) > after:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         real(file)
 
-    monkeypatch.setattr(checkpoints, "flush", flush)
+    monkeypatch.setattr(os, "fsync", fsync)
 
 
 @pytest.mark.parametrize("after", [0, 700], ids=["tensors", "json"])
 def test_a_full_disk_leaves_the_old_checkpoint(tmp_path: Path, monkeypatch: Any, after: int) -> None:
     checkpoints.save(tmp_path, example(1))
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    before = {path.name: path.read_bytes() for path in tmp_path.glob("step-*")}
     full_disk(monkeypatch, after)
     with pytest.raises(
         CheckpointError, match=r"step 2 .*No space left.*step 1 is untouched.*Free some disk space"
     ):
         checkpoints.save(tmp_path, example(2), keep=1)
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert {path.name: path.read_bytes() for path in tmp_path.glob("*step-*")} == before
     with pytest.raises(CheckpointError):
         checkpoints.save(tmp_path, example(1), keep=1)
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert {path.name: path.read_bytes() for path in tmp_path.glob("*step-*")} == before
 
 
 def test_training_goes_on_when_the_disk_is_full(toy: Any, tmp_path: Path, monkeypatch: Any) -> None:

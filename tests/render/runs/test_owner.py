@@ -1,4 +1,4 @@
-"""One process at a time writes into a run folder, and what it leaves half written is removed."""
+"""One process at a time writes into a run folder, and only what a run wrote is deleted there."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 from toy_run import ToyRun
 
-from luxel.render.errors import LuxelError
 from luxel.render.runs import owner
-from luxel.render.runs.leftovers import OLD, sweep
 from luxel.render.runs.owner import CLAIM, OWNER, OwnedError, Owner, own
 from luxel.render.runs.run_folder import RunFolder
+from luxel.render.storage.descriptors import ForeignFileError
+from luxel.render.storage.folder import OutputFolder
 from luxel.render.train.config import Checkpoints
 from luxel.scenes import save_scene
 
@@ -132,49 +132,54 @@ def test_damaged_names_of_owners_and_folders_of_others_are_no_tracebacks(tmp_pat
     for text in ("", "{", "[]", '{"host": 3}', "[" * 5000, "\0" * 9000):
         (tmp_path / OWNER).write_text(text)
         own(tmp_path).release()
+        others = sorted(path.read_text() for path in tmp_path.glob(f"{OWNER}.before-*"))
+        assert not text or text in others, "what others wrote there is not lost"
     (tmp_path / OWNER).unlink()
     (tmp_path / OWNER).mkdir()
-    with pytest.raises(LuxelError, match="cannot be written") as error:
+    with pytest.raises(ForeignFileError, match="this is a folder") as error:
         own(tmp_path)
-    assert "--run" in error.value.remedy
+    assert "another folder" in error.value.remedy
 
 
-def test_leftovers_are_removed_but_nothing_of_a_living_process_or_of_the_user(tmp_path: Path) -> None:
-    for folder in ("checkpoints", "renders", "eval"):
-        (tmp_path / folder).mkdir()
-    dead, living = 2**22 + 1, os.getpid()
-    left = [
-        f"..scene.part.ply.{dead}.tmp",
+def test_a_link_or_a_second_name_of_a_file_is_not_written_through(tmp_path: Path) -> None:
+    victim = tmp_path / "thesis.txt"
+    victim.write_text("years of work")
+    for number, make in enumerate((os.symlink, os.link)):
+        (tmp_path / str(number)).mkdir()
+        make(victim, tmp_path / str(number) / OWNER)
+        with pytest.raises(ForeignFileError, match=OWNER):
+            own(tmp_path / str(number))
+    assert victim.read_text() == "years of work"
+
+
+def test_options_of_the_command_are_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["/bin/luxel", "train", "photos", "--token", "a-secret-of-the-user"])
+    with own(tmp_path):
+        text = (tmp_path / OWNER).read_text()
+    assert "luxel train" in text and "secret" not in text
+
+
+def test_only_what_a_run_wrote_is_deleted_as_it_begins(tmp_path: Path) -> None:
+    output = OutputFolder(tmp_path)
+    output.write(
+        "checkpoints/step-00000007.safetensors", b"of a process that was killed before it wrote the JSON"
+    )
+    others = [
         ".scene.part.ply",
-        ".writable",
-        ".config.json.part",
+        "mine.tmp",
+        ".part-1",
+        "checkpoints/step-00000003.safetensors",
         "checkpoints/.step-00000007.json.part",
-        "checkpoints/step-00000007.safetensors",
         "eval/report.json.tmp",
         "renders/a.png",
+        ".luxel-0123456789abcdef.png",
     ]
-    kept = [
-        f".scene.ply.{living}.tmp",
-        "notes.part.txt",
-        "mine.tmp",
-        "checkpoints/step-00000003.json",
-        "checkpoints/step-00000003.safetensors",
-        "checkpoints/model.safetensors",
-        "renders/b.txt",
-        "empty.png",
-    ]
-    for name in left + kept:
-        (tmp_path / name).touch()
-    assert sweep(tmp_path, owned=False) == 1, "others may be writing"
-    for name in left:
-        (tmp_path / name).touch()
-        os.utime(tmp_path / name, (0, time.time() - OLD - 9))
-    assert sweep(tmp_path, owned=False) == 6
-    for name in left:
+    for name in others:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     RunFolder(tmp_path, print)
-    assert [name for name in left if (tmp_path / name).exists()] == []
-    assert [name for name in kept if not (tmp_path / name).exists()] == []
+    assert not (tmp_path / "checkpoints/step-00000007.safetensors").exists()
+    assert [name for name in others if not (tmp_path / name).exists()] == []
 
 
 @pytest.mark.parametrize("replaced", [False, True])

@@ -19,7 +19,7 @@ from luxel.render.runs.checkpoint import load
 from luxel.render.runs.notices import forget_printed
 from luxel.render.train.config import Checkpoints
 from luxel.scenes import save_scene
-from luxel.viewer.runs import load_run_scene
+from luxel.viewer.runs import allow_replacing, load_run_scene
 
 STEPS = (10, 20, 30)
 NAMES = [
@@ -113,6 +113,15 @@ def _resumed(runs: Runs, folder: Path, exact: bool) -> str:
     return "fallback" if lost else "same"
 
 
+RESULT = ("scene.json", "scene.ply")
+
+
+def _stays(name: str, damage: Callable[..., Any]) -> bool:
+    """Whether a changed file is one that a resumed run would replace, which luxel does not, as others may have changed
+    it."""
+    return name in RESULT and damage is not run_damage.delete
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_damaged_file_changes_nothing_in_silence(check: Any, name: str) -> None:
     rng, outcomes = random.Random(name), Counter()
@@ -120,7 +129,8 @@ def test_a_damaged_file_changes_nothing_in_silence(check: Any, name: str) -> Non
         shown, resumed = check(lambda folder, damage=damage: damage(folder / name, rng))
         assert shown == "same", "all other files are whole"
         newest = f"step-000000{STEPS[-1]}" in name
-        assert resumed in (("fallback", "same") if newest else ("same",)), (damage.__name__, resumed)
+        expected = ("fallback", "same") if newest else ("refused",) if _stays(name, damage) else ("same",)
+        assert resumed in expected, (damage.__name__, resumed)
         outcomes[resumed] += 1
     assert outcomes["fallback"] >= 4 or not newest, "a flipped bit of indentation may change nothing"
 
@@ -132,7 +142,7 @@ def test_a_file_of_another_run_is_noticed(check: Any, runs: Runs, name: str) -> 
         assert (shown, resumed) == ("refused", "refused")
     else:
         assert shown == "same"
-        assert resumed == ("fallback" if "30." in name else "same")
+        assert resumed == ("fallback" if "30." in name else "refused" if name in RESULT else "same")
 
 
 def test_swapped_files_are_noticed(check: Any) -> None:
@@ -140,8 +150,18 @@ def test_swapped_files_are_noticed(check: Any) -> None:
     outcomes = Counter()
     for first in names:
         for second in rng.sample(names, 2):
-            outcomes[check(lambda folder, a=first, b=second: run_damage.swap(folder / a, folder / b))] += 1
-    assert set(outcomes) <= {(a, b) for a in ("same", "fallback") for b in ("same", "fallback")}, outcomes
+            shown, resumed = check(lambda folder, a=first, b=second: run_damage.swap(folder / a, folder / b))
+            assert (resumed == "refused") == bool({first, second} & set(RESULT)), (first, second)
+            outcomes[shown, resumed] += 1
+    assert {shown for shown, _ in outcomes} <= {"same", "fallback"}, outcomes
+
+
+def test_a_result_that_was_changed_is_replaced_where_the_user_says_so(check: Any) -> None:
+    def edited(folder: Path) -> None:
+        (folder / "scene.ply").write_bytes(b"edited by the user")
+        allow_replacing(folder)
+
+    assert check(edited) == ("same", "same")
 
 
 @pytest.mark.parametrize("pair", ["checkpoints/step-00000030.safetensors", "scene.ply"])
@@ -150,7 +170,7 @@ def test_a_result_and_its_record_of_another_run_are_noticed(check: Any, runs: Ru
         for name in (pair, str(Path(pair).with_suffix(".json"))):
             shutil.copy(runs.foreign / name, folder / name)
 
-    assert check(both) == (("same", "fallback") if "30" in pair else ("same", "same"))
+    assert check(both) == (("same", "fallback") if "30" in pair else ("same", "refused"))
 
 
 @pytest.mark.parametrize("count", [6, pytest.param(60, marks=pytest.mark.slow)])

@@ -17,10 +17,13 @@ from luxel.render.fields.files import FIELD_FILE
 from luxel.render.fields.training import FieldTrainer
 from luxel.render.runs import checkpoint as checkpoints
 from luxel.render.runs.checkpoint import Checkpoint, CheckpointError
-from luxel.render.runs.metrics_log import DAMAGED, trim
+from luxel.render.runs.metrics_log import MetricsLog
 from luxel.render.runs.notices import forget_printed
 from luxel.render.runs.run_folder import RunFolder
 from luxel.render.runs.strict_json import JsonError, digest_of, finite, parse_object, require_seal, sealed
+from luxel.render.storage.descriptors import ForeignFileError
+from luxel.render.storage.folder import OutputFolder
+from luxel.render.storage.manifest import NAME as MANIFEST
 from luxel.render.train.config import Checkpoints
 from luxel.scenes import save_scene
 from luxel.viewer.runs import load_run_field, load_run_scene
@@ -82,6 +85,7 @@ def make_old(folder: Path) -> None:
     for path in (folder / "config.json", *(folder / "checkpoints").glob("*.json")):
         edit(path, lambda body: [body.pop(name, None) for name in CHECKSUMS])
     (folder / "scene.json").unlink()
+    (folder / MANIFEST).unlink()
 
 
 def test_a_run_of_an_earlier_version_is_resumed_and_gets_checksums(
@@ -219,7 +223,7 @@ def test_a_training_that_goes_on_meanwhile_is_no_damage(tmp_path: Path, monkeypa
 # -- metrics.jsonl ------------------------------------------------------------------------------------------------
 
 
-def test_damaged_lines_are_counted_and_set_aside(tmp_path: Path) -> None:
+def test_a_log_with_damaged_lines_stays_under_another_name(tmp_path: Path) -> None:
     good = ['{"step": 5, "loss": 0.5}', '{"step": 10}', '{"step": 11}']
     bad = [
         "[" * 100_000,
@@ -233,13 +237,30 @@ def test_damaged_lines_are_counted_and_set_aside(tmp_path: Path) -> None:
         '{"step": 1',
     ]
     path, said = tmp_path / "metrics.jsonl", []
-    path.write_text("\n".join([*bad[:4], *good, *bad[4:]]))
-    trim(path, 10, said.append)
+    before = "\n".join([*bad[:4], *good, *bad[4:]])
+    path.write_text(before)
+    MetricsLog(OutputFolder(tmp_path)).trim(10, said.append)
     assert path.read_text().splitlines() == good[:2]
-    assert (tmp_path / DAMAGED).read_text().splitlines() == bad
-    assert len(said) == 1 and str(path) in said[0] and "9 lines are damaged" in said[0] and DAMAGED in said[0]
-    trim(path, 10, said.append)
+    aside = tmp_path / "metrics.jsonl.before-1"
+    assert aside.read_text() == before
+    assert len(said) == 1 and str(path) in said[0] and "9 damaged lines" in said[0] and aside.name in said[0]
+    MetricsLog(OutputFolder(tmp_path)).trim(10, said.append)
     assert len(said) == 1 and path.read_text().splitlines() == good[:2]
+
+
+def test_lines_of_a_run_are_dropped_but_not_those_of_others(tmp_path: Path) -> None:
+    said: list[str] = []
+    log = MetricsLog(OutputFolder(tmp_path))
+    for step in range(1, 8):
+        log.append({"step": step})
+        if step == 4:
+            log.note()
+    MetricsLog(OutputFolder(tmp_path)).trim(5, said.append)
+    assert log.path.read_text().count("\n") == 5 and not said
+    log.path.write_text('{"step": 1, "note": "mine"}\n{"step": 9}\n')
+    MetricsLog(OutputFolder(tmp_path)).trim(5, said.append)
+    assert log.path.read_text() == '{"step": 1, "note": "mine"}\n'
+    assert (tmp_path / "metrics.jsonl.before-1").read_text().count("\n") == 2 and len(said) == 1
 
 
 def test_metrics_that_are_no_file_stop_nothing(toy: Any, tmp_path: Path) -> None:
@@ -248,7 +269,7 @@ def test_metrics_that_are_no_file_stop_nothing(toy: Any, tmp_path: Path) -> None
     path.unlink()
     path.mkdir()
     assert toy.resume(tmp_path / "run").steps_done == 30
-    assert any(str(path) in line and "training continues" in line for line in toy.said)
+    assert any(str(path) in line and "Training continues" in line for line in toy.said)
 
 
 # -- runs of fields -----------------------------------------------------------------------------------------------
@@ -276,6 +297,9 @@ def test_a_damaged_field_gives_way_to_the_checkpoint(
     actual = load_run_field(folder).state_dict()
     assert all(torch.equal(actual[name], t) for name, t in expected.items())
     assert f"{folder / FIELD_FILE}: damaged" in capfd.readouterr().err
+    with pytest.raises(ForeignFileError, match=FIELD_FILE):
+        FieldTrainer.resume(folder, image)
+    (folder / FIELD_FILE).unlink()
     (folder / "checkpoints" / "step-00000020.json").write_text("{}")
     said: list[str] = []
     assert FieldTrainer.resume(folder, image, say=said.append).steps_done == 10
@@ -288,6 +312,7 @@ def test_a_damaged_field_gives_way_to_the_checkpoint(
         path.write_text("[]")
     with pytest.raises(CheckpointError, match=r"step-00000020\.json.*no JSON object"):
         FieldTrainer.resume(folder, image)
+    (folder / FIELD_FILE).write_bytes(raw)
     with pytest.raises(LuxelError, match=r"field\.safetensors: damaged .*step-00000020\.json"):
         load_run_field(folder)
 

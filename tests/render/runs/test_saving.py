@@ -12,11 +12,12 @@ import torch
 
 from luxel.render.errors import LuxelError
 from luxel.render.runs import checkpoint as checkpoints
-from luxel.render.runs import loop, saving
+from luxel.render.runs import loop, run_folder, saving
 from luxel.render.runs.checkpoint import Checkpoint, CheckpointError, available, load
 from luxel.render.runs.controls import RunControls
 from luxel.render.runs.loop import CheckpointPolicy, TrainingLoop
 from luxel.render.runs.run_folder import RunFolder
+from luxel.render.storage.folder import OutputFolder
 
 PATIENCE = 20.0  # seconds
 
@@ -70,13 +71,13 @@ class SlowDisk:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.go, self.threads, self.devices, self._save = threading.Event(), [], [], checkpoints.save
-        monkeypatch.setattr(checkpoints, "save", self)
+        monkeypatch.setattr(run_folder, "save", self)
 
-    def __call__(self, folder: Path, state: Checkpoint, keep: int) -> Path:
+    def __call__(self, folder: OutputFolder, state: Checkpoint, keep: int, inside: str) -> Path:
         self.threads.append(threading.current_thread())
         self.devices.append(state.tensors["numbers"].device.type)
         assert self.go.wait(PATIENCE)
-        return self._save(folder, state, keep)
+        return self._save(folder, state, keep, inside)
 
 
 def steps_of(run: Growing) -> list[int]:
@@ -173,7 +174,7 @@ def test_a_checkpoint_that_a_thread_cannot_write_is_reported(
         raise CheckpointError("The disk is full.", "Free some space.")
 
     run = Growing(tmp_path, steps=7, every=4)
-    monkeypatch.setattr(checkpoints, "save", full)
+    monkeypatch.setattr(run_folder, "save", full)
     assert run.run(progress=False) == "steps"
     assert [line.startswith("The disk is full.") for line in run.messages] == [True, True]
 

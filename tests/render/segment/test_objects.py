@@ -53,7 +53,7 @@ def test_there_are_at_most_254_objects():
 
 def test_objects_that_cannot_be_written_or_read(tmp_path: Path):
     (tmp_path / FOLDER).write_text("a file in the place of the folder")
-    with pytest.raises(LuxelError, match="cannot be written"):
+    with pytest.raises(LuxelError, match="this is no folder"):
         save_objects(tmp_path, two_objects())
     (tmp_path / FOLDER).unlink()
     save_objects(tmp_path, two_objects())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -17,6 +17,7 @@ from torch import Tensor
 from luxel.render.errors import LuxelError
 from luxel.render.primitives.similarity import Similarity
 from luxel.render.segment.objects import Objects
+from luxel.render.storage.places import cache_folder
 from luxel.scenes.files.scene_format import SceneFacts
 from luxel.viewer.edit import Autosave, Document, Edit, History, Mode, combine
 from luxel.viewer.edit.run_objects import RunObjects
@@ -224,4 +225,4 @@ class SceneEditor:
 
 def autosave_folder() -> Path:
     """``edits`` in luxel's folder of the user's cache."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "luxel" / "edits"
+    return (cache_folder() or Path(tempfile.gettempdir())) / "edits"
