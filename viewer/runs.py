@@ -146,16 +146,19 @@ def allow_replacing(folder: Path) -> None:
 
 def _other_files(folder: Path) -> list[str]:
     """Files and links in a folder that luxel did not write, at most a few; a run that could not start leaves some."""
-    output, others = OutputFolder(folder), []
+    output, report, others = OutputFolder(folder), OutputFolder(folder, "eval"), []
     unstarted = is_sealed_config(folder)  # of an earlier version: without a manifest
     for path, folders, files in os.walk(folder):
         inside = Path(path).relative_to(folder)
         links = [name for name in folders if (Path(path) / name).is_symlink()]
         for name in sorted([*files, *links]):
-            relative = str(inside / name)
-            known = relative in (OWNER, MANIFEST) or (unstarted and relative == CONFIG_FILE)
-            if not known and not output.is_own(relative):
-                others.append(relative)
+            relative = inside / name
+            in_report = str(relative.relative_to("eval")) if relative.is_relative_to("eval") else None
+            known = str(relative) in (OWNER, MANIFEST) or in_report == MANIFEST
+            known |= unstarted and str(relative) == CONFIG_FILE
+            own = report.is_own(in_report) if in_report else output.is_own(str(relative))
+            if not known and not own:
+                others.append(str(relative))
         if len(others) > SHOWN:
             break
     return others
