@@ -42,13 +42,15 @@ def listen(name: str, backlog: int = 16) -> Listener:
     The socket of a process that was killed is replaced; one where a process listens is not.
 
     Raises:
-        OSError: there is no private folder, or something else has the name in each of them.
+        OSError: there is no private folder, or something else has the name.
     """
     problem = OSError(errno.ENOENT, "there is no private folder for sockets")
     for folder in _private_folders():
         try:
             return _listen_at(folder / name, backlog)
         except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise
             problem = error
     raise problem
 
@@ -161,9 +163,10 @@ def _address(path: Path) -> Iterator[str]:
         os.close(handle)
 
 
-def _file_at(path: Path) -> tuple[int, int] | None:
+def _file_at(path: Path) -> tuple[int, int, int] | None:
+    """What identifies a file, with the time of its last change: numbers of files are used again."""
     try:
         status = os.lstat(path)
     except OSError:
         return None
-    return status.st_dev, status.st_ino
+    return status.st_dev, status.st_ino, status.st_ctime_ns

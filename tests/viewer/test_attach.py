@@ -96,7 +96,8 @@ def test_a_run_is_steered_from_another_connection(served: tuple[FakeRun, RunServ
     with pytest.raises(LuxelError, match="unknown field") as refused:
         connection.request("set", options={"rate": 1})
     assert refused.value.remedy == "Name another."
-    for wrong in ({"options": {}}, {"options": [1]}, {}):
+    refusals: list[dict[str, Any]] = [{"options": {}}, {"options": [1]}, {}]
+    for wrong in refusals:
         with pytest.raises(LuxelError, match="no options"):
             connection.request("set", **wrong)
     with pytest.raises(LuxelError, match="no request"):
@@ -120,10 +121,9 @@ def test_only_this_user_is_answered(
     )
     assert not list(tmp_path.glob("attach*")), "nothing in a run folder says where to connect"
     monkeypatch.setattr(attach, "peer", lambda connection: (1, os.getuid() + 1))
-    with raw_connection(tmp_path) as other:
-        with suppress(ConnectionError):
-            other.sendall(b'{"do": "stop"}\n')
-            assert other.recv(100) == b""
+    with raw_connection(tmp_path) as other, suppress(ConnectionError):
+        other.sendall(b'{"do": "stop"}\n')
+        assert other.recv(100) == b""
     assert connect(tmp_path) is None, "a training of another user was accepted"
     monkeypatch.setattr(attach, "peer", peer)
     monkeypatch.setattr(sockets, "peer", lambda connection: (1, os.getuid() + 1))
@@ -175,7 +175,8 @@ def peer_that_sends(folder: Path, *answers: bytes, endless: bytes = b"") -> Iter
                     connection.sendall(answer)
                 while endless:
                     connection.sendall(endless)
-                connection.recv(1 << 16)
+                while connection.recv(1 << 16):
+                    pass
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
