@@ -29,6 +29,8 @@ from luxel.viewer.attach import (
     connect,
     socket_name,
 )
+from luxel.viewer.cli import main
+from luxel.viewer.commands.view import ViewScene
 
 
 class FakeRun:
@@ -339,3 +341,36 @@ def test_options_of_a_field_do_not_change_while_it_trains(tmp_path: Path) -> Non
     server = RunServer(field, lambda options: "", lambda: None)
     with pytest.raises(LuxelError, match=r"field's options cannot be changed.*Stop and resume"):
         server._set({"options": {"rate": 1e-3}})
+
+
+def test_view_goes_on_with_the_files_of_a_run_whose_training_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(attach, "NOTICE", 0.05)
+    monkeypatch.setattr(attach, "NO_ANSWER", 0.2)
+    with peer_that_sends(tmp_path):
+        assert ViewScene(tmp_path)._attach() is None
+    waiting, given_up = capsys.readouterr().err.splitlines()
+    assert "waiting for process" in waiting
+    assert given_up == f"{tmp_path}: the training does not answer. The run is shown as it was last saved."
+    answers = b'{"ok": {}}\n', b'{"ok": "http://127.0.0.1:1/"}\n'
+    with peer_that_sends(tmp_path, *answers):  # stopped while it is shown
+        attached = ViewScene(tmp_path)._attach()
+        assert attached is not None
+        end = ViewScene(tmp_path)._show_training(*attached)
+    assert end == f"{tmp_path}: the training does not answer. Its scene stays as it was last saved."
+
+
+def test_a_training_without_a_folder_for_sockets_says_so_and_goes_on(
+    toy_capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sockets, "socket_folders", lambda: iter([]))
+    run = tmp_path / "run"
+    assert (
+        main(["train", str(toy_capture), "--run", str(run), "--steps", "2", "--device", "cpu", "--no-lpips"])
+        == 0
+    )
+    output = capsys.readouterr()
+    assert (
+        f"luxel view {run}` cannot attach to this run (there is no private folder" in output.out + output.err
+    )
