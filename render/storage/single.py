@@ -15,13 +15,14 @@ from luxel.render.storage.journal import journal, temporary_name
 
 
 @contextmanager
-def writing_file(path: Path, *, replace: bool = True, suffix: str = "") -> Iterator[Draft]:
+def writing_file(path: Path, *, replace: bool = True, suffix: str = "", mode: int = MODE) -> Iterator[Draft]:
     """A temporary file beside ``path`` that gets this name when the context ends; for single files without a manifest.
 
     Args:
         path: of the file; folders on the way to it are made. A link of this name is replaced, not followed.
         replace: whether a file that is there may be replaced, which the user has allowed.
         suffix: of the temporary name, for libraries that go by it.
+        mode: permissions, before the umask of the process.
 
     Raises:
         FileExistsError: not ``replace``, and something has the name.
@@ -35,7 +36,7 @@ def writing_file(path: Path, *, replace: bool = True, suffix: str = "") -> Itera
     journal().note(draft.path)
     try:
         with opened_folder(path.parent) as handle:
-            os.close(os.open(temporary, NEW, MODE, dir_fd=handle))
+            os.close(os.open(temporary, NEW, mode, dir_fd=handle))
             try:
                 yield draft
                 draft.close()
