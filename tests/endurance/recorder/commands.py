@@ -74,6 +74,7 @@ class Commands:
         record: Path | None = None,
         roots: Sequence[Path] = (),
         environment: dict[str, str] | None = None,
+        interrupt: Path | None = None,
         seconds: float = 120,
     ) -> Result:
         """Runs a command to its end.
@@ -83,6 +84,7 @@ class Commands:
             record: folder for the record; None: nothing is recorded.
             roots: folders whose changes are recorded.
             environment: variables for it.
+            interrupt: file at whose coming it gets SIGINT.
             seconds: after which it is killed.
         """
         self._number += 1
@@ -95,6 +97,7 @@ class Commands:
             "record": str(record.resolve()) if record else None,
             "roots": [str(root.resolve()) for root in roots],
             "environment": environment or {},
+            "interrupt": str(interrupt) if interrupt else None,
             "seconds": seconds,
         }
         assert self._process.stdin is not None and self._process.stdout is not None

@@ -31,16 +31,18 @@ def serve(library: str) -> None:
         pid = os.fork()
         if pid == 0:
             run(request, library, main)
-        print(json.dumps({"status": wait(pid, request["seconds"])}), flush=True)
+        print(json.dumps({"status": wait(pid, request["seconds"], request["interrupt"])}), flush=True)
 
 
-def wait(pid: int, seconds: float) -> int:
-    """The exit status of a child, which is killed after some seconds."""
+def wait(pid: int, seconds: float, interrupt: str | None) -> int:
+    """The exit status of a child, which is killed after some seconds, and interrupted when a file is there."""
     end = time.monotonic() + seconds
     while True:
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
             return os.waitstatus_to_exitcode(status)
+        if interrupt is not None and os.path.exists(interrupt):
+            interrupt = os.kill(pid, signal.SIGINT)
         if time.monotonic() > end:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
