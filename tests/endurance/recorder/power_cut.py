@@ -197,8 +197,9 @@ def cut_power(
                 outcome.faults.setdefault(name, words)
             if scenario.opens and replay.histories.get(scenario.opens_after, History()).reported is not None:
                 openable.append((moment, tree))
-    if replay.disk.tree() != Disk(stage.tree).tree():
-        raise RuntimeError(f"{scenario.name}: the record does not lead to the tree that is there")
+    recorded, actual = replay.disk.tree(), Disk(stage.tree).tree()
+    if others := [name for name in {*recorded, *actual} if recorded.get(name, 0) != actual.get(name, 0)]:
+        raise RuntimeError(f"{scenario.name}: the record does not lead to these files: {sorted(others)[:9]}")
     outcome.trees = len(seen)
     outcome.reported = sorted(name for name, known in replay.histories.items() if known.reported is not None)
     for moment, tree in random.sample(openable, min(opened, len(openable))):

@@ -21,6 +21,7 @@ TRAINING = [
     "--device",
     "cpu",
 ]
+HERE = Path(__file__).resolve().parent
 STEPS = 20  # of the run that is there before
 VIEW = ["--width", "32", "--height", "24", "--frames", "3"]
 
@@ -105,6 +106,12 @@ SCENARIOS = (
     _scenario(
         "export mesh", "export {tree}/run --mesh --resolution 16 --out {tree}/new/scenes/a.obj", slow=True
     ),
+    _scenario(
+        "edit",
+        f"python {HERE / 'edit_scene.py'} {{tree}}/run/scene.ply {{tree}}/edits",
+        inside="edits",
+        slow=True,
+    ),
     _scenario("inspect posed", "inspect {tree}/posed", inside="posed", slow=True),
 )
 
@@ -129,7 +136,7 @@ class Stage:
     def _prepare(self) -> None:
         shutil.rmtree(self.template, ignore_errors=True)
         self.template.mkdir()
-        done = self.commands.run(["python", str(Path(__file__).with_name("materials.py")), str(self.folder)])
+        done = self.commands.run(["python", str(HERE / "materials.py"), str(self.folder)])
         if done.status:
             raise RuntimeError(f"the capture cannot be written: {done.text[-500:]}")
         run = ["--run", str(self.tree / "run"), "--steps", str(STEPS)]
