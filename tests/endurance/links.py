@@ -9,8 +9,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from .recorder.link_attacks import Attack, attack, attacks_on
-from .recorder.scenarios import SCENARIOS, stage_of
+from .file_recorder.link_attacks import Attack, attack, attacks_on
+from .file_recorder.scenarios import SCENARIOS, stage_of
 
 _attacks: list[Attack] = []
 

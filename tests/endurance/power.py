@@ -10,8 +10,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from .recorder.power_cut import cut_power
-from .recorder.scenarios import SCENARIOS, stage_of
+from .file_recorder.power_cut import cut_power
+from .file_recorder.scenarios import SCENARIOS, stage_of
 
 
 def prepare(work: Path) -> None:

@@ -11,6 +11,8 @@ import tempfile
 import threading
 from pathlib import Path
 
+import numpy as np
+
 
 def change(root: Path) -> None:
     """Makes every kind of change below a folder."""
@@ -36,6 +38,10 @@ def change(root: Path) -> None:
         mapped.truncate(5000)
         with mmap.mmap(mapped.fileno(), 5000) as view:
             view[100:104] = b"mmap"
+    with open(root / "array", "wb") as file_object:
+        file_object.write(b"head")
+        file_object.flush()
+        np.arange(5000).tofile(file_object)  # by a stream of C
     folder = os.open(root / "a", os.O_RDONLY)
     os.mkdir("at", dir_fd=folder)
     os.close(os.open("at/file", os.O_WRONLY | os.O_CREAT | os.O_EXCL, dir_fd=folder))

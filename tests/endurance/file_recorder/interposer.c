@@ -375,6 +375,13 @@ STREAM(fopen64, (const char* path, const char* mode), path, mode)
 STREAM(freopen, (const char* path, const char* mode, FILE* old), path, mode, old)
 STREAM(freopen64, (const char* path, const char* mode, FILE* old), path, mode, old)
 
+FILE* fdopen(int fd, const char* mode) {
+  REAL(fdopen);
+  FILE* stream = real_fdopen(fd, mode);
+  if (stream && is_active() && state(fd) & WATCHED && flags_of(mode) != O_RDONLY) set_state(fd, WATCHED | OPAQUE);
+  return stream;
+}
+
 int fflush(FILE* stream) {
   REAL(fflush);
   if (!is_active() || !stream || !(state(fileno(stream)) & OPAQUE)) return real_fflush(stream);
@@ -451,6 +458,19 @@ POSITIONED(pwrite64, off64_t)
   }
 POSITIONED_PARTS(pwritev, off_t)
 POSITIONED_PARTS(pwritev64, off64_t)
+
+#define POSITIONED_FLAGS(name, offset_type) \
+  ssize_t name(int fd, const struct iovec* parts, int count, offset_type offset, int flags) { \
+    REAL(name); \
+    if (!is_active() || !state(fd)) return real_##name(fd, parts, count, offset, flags); \
+    lock(); \
+    ssize_t n = real_##name(fd, parts, count, offset, flags); \
+    if (n > 0) note_data(fd, "write", offset < 0 ? end_of(fd, n) : offset, parts, count, (size_t)n); \
+    unlock(); \
+    return n; \
+  }
+POSITIONED_FLAGS(pwritev2, off_t)
+POSITIONED_FLAGS(pwritev64v2, off64_t)
 
 /* Calls whose data are not in memory, or that change more than their own bytes: the file is recorded as a whole. */
 #define WHOLE(type, name, parameters, fd, ...) \

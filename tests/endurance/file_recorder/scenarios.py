@@ -112,7 +112,7 @@ SCENARIOS = (
         inside="edits",
         slow=True,
     ),
-    _scenario("inspect posed", "inspect {tree}/posed", inside="posed", slow=True),
+    _scenario("inspect posed", "inspect {tree}/posed", inside="posed cache/luxel", slow=True),
 )
 
 
@@ -166,13 +166,15 @@ class Stage:
             [self._filled(argument) for argument in scenario.arguments],
             record=record,
             roots=[self.tree],
+            environment={"XDG_CACHE_HOME": str(self.tree / "cache")},
             interrupt=self.tree / scenario.interrupt if scenario.interrupt else None,
             seconds=seconds,
         )
 
     def run_line(self, line: str) -> Result:
         """Runs a command on the tree as it is."""
-        return self.commands.run([self._filled(argument) for argument in line.split()])
+        cache = {"XDG_CACHE_HOME": str(self.tree / "cache")}
+        return self.commands.run([self._filled(argument) for argument in line.split()], environment=cache)
 
     def _filled(self, argument: str) -> str:
         return argument.format(tree=self.tree, capture=self.folder / "capture", masks=self.folder / "masks")
