@@ -18,7 +18,7 @@ from file_recorder.scenarios import HERE, SCENARIOS, Scenario, Stage
 SCENARIO = {scenario.name: scenario for scenario in SCENARIOS}
 POWER = ("train", "eval --out", "render film", "export html")  # the quick tests
 SLOW_LINKS = 12  # attacks of each command in the slow tests
-LINKS = {"resume": 3, "eval": 2}  # attacks of each in the quick tests
+LINKS = {"resume": 2, "eval": 2}  # attacks of each in the quick tests
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the recorder is for Linux")
 
