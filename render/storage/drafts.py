@@ -40,13 +40,14 @@ class Draft:
             self._file = os.fdopen(os.open(self.path.name, flags, dir_fd=self.folder), "r+b")
         return self._file
 
-    def make(self, folder: int) -> None:
+    def make(self, folder: int, mode: int = MODE) -> None:
         """Makes the file in an open folder.
 
         Args:
             folder: its descriptor, open until the file is closed.
+            mode: permissions, before the umask of the process.
         """
-        os.close(os.open(self.path.name, NEW, MODE, dir_fd=folder))
+        os.close(os.open(self.path.name, NEW, mode, dir_fd=folder))
         self.folder = folder
 
     def close(self) -> None:
