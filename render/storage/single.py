@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from luxel.render.storage.descriptors import flush_folder, make_folders, open_regular, opened_folder
-from luxel.render.storage.drafts import MODE, NEW, Draft
+from luxel.render.storage.drafts import Draft
 from luxel.render.storage.journal import journal, temporary_name
 
 
@@ -36,7 +36,7 @@ def writing_file(path: Path, *, replace: bool = True, suffix: str = "", mode: in
     journal().note(draft.path)
     try:
         with opened_folder(path.parent) as handle:
-            os.close(os.open(temporary, NEW, mode, dir_fd=handle))
+            draft.make(handle, mode)
             try:
                 yield draft
                 draft.close()
@@ -73,6 +73,9 @@ def _name_new(handle: int, temporary: str, path: Path) -> None:
     except OSError:  # a file system without hard links
         _require_free(path, False)
         os.rename(temporary, path.name, src_dir_fd=handle, dst_dir_fd=handle)
+    else:
+        with contextlib.suppress(OSError):  # before the folder is flushed, or a power cut brings it back
+            os.unlink(temporary, dir_fd=handle)
 
 
 def write_file(path: Path, content: bytes | Iterable[bytes | memoryview], *, replace: bool = True) -> Path:

@@ -23,6 +23,8 @@ COUNTS = {
     "damage": 500,
     "fuzz": 1200,
     "pairs": 50,
+    "power": 60,
+    "links": 200,
 }  # of fuzz: batches
 FIGURES = ("<!-- figures -->", "<!-- end of figures -->")
 PAGE = Path("docs/reliability.md")
