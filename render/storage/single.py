@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from luxel.render.storage.descriptors import flush_folder, make_folders, open_regular, opened_folder
-from luxel.render.storage.drafts import Draft
+from luxel.render.storage.drafts import MODE, Draft
 from luxel.render.storage.journal import journal, temporary_name
 
 
