@@ -1,0 +1,155 @@
+"""Folders of photographs that bring a cache of their own, as a stranger may have prepared it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tree_snapshot import snapshot
+
+from luxel.scenes.captures import sfm
+from luxel.scenes.captures.caching import CaptureCache
+from luxel.scenes.captures.contents import CaptureContents
+from luxel.scenes.captures.poses.pose_refinement import similarity
+
+COUNT = 6
+
+
+def ignore(stage: str, fraction: float) -> None:
+    pass
+
+
+def estimate(folder: Path) -> CaptureContents:
+    return sfm.estimate_poses(folder, folder, on_progress=ignore)
+
+
+def centres(contents: CaptureContents) -> np.ndarray:
+    poses = np.stack([source.world_to_cam for source in contents.images])
+    return -np.einsum("vji,vj->vi", poses[:, :3, :3], poses[:, :3, 3])
+
+
+def assert_same_poses(ours: CaptureContents, theirs: CaptureContents) -> None:
+    """Up to the similarity that is free, and the order in which threads come to their results."""
+    assert [source.name for source in ours.images] == [source.name for source in theirs.images]
+    a, b = centres(ours), centres(theirs)
+    scale, turn, shift = similarity(a, b)
+    distance = np.linalg.norm(scale * a @ turn.T + shift - b, axis=1)
+    assert distance.max() < 0.02 * np.linalg.norm(np.ptp(b, axis=0))
+
+
+# Names in the working folder of luxel 0.2, all of which COLMAP or luxel opened for writing.
+WORKING = (
+    ".owner", "database.db", "database.db-wal", "database.db-shm", "pairs.txt", "images", "images/000000.jpg", "masks",
+    "incremental", "global", "global/database.db", "finished",
+)  # fmt: skip
+
+
+def test_a_working_folder_in_a_capture_is_not_touched(few_photographs: Path, tmp_path: Path) -> None:
+    """A database that crashes COLMAP, and links in the place of everything else: neither read, written nor deleted."""
+    sizes = [(p.name, p.stat().st_size, 0) for p in sorted(few_photographs.iterdir())]
+    key = sfm.content_key(["sfm", sfm.VERSION, 1024, 400, sfm.EXHAUSTIVE_UP_TO, *sizes])
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("precious")
+    work = few_photographs / f".luxel/working-sfm-{key}"
+    work.mkdir(parents=True)
+    for name in WORKING:
+        if (work / name).parent == work:
+            folder = name in ("images", "masks", "incremental", "global", "finished")
+            (work / name).symlink_to(outside if folder else outside / "precious")
+    (work / "database.db").unlink()
+    (work / "database.db").write_bytes(b"SQLite format 3\0" + os.urandom(4000))
+    before, beyond = snapshot(work), snapshot(outside)
+    contents = estimate(few_photographs)
+    assert len(contents.images) == COUNT
+    assert (snapshot(work), snapshot(outside)) == (before, beyond)
+    assert sorted(p.name[:8] for p in (few_photographs / ".luxel").iterdir()) == [
+        f"sfm-{key}"[:8],
+        "working-",
+    ]
+
+
+def test_a_damaged_model_gives_the_same_poses_again(few_photographs: Path, own_cache: Path) -> None:
+    """Every file of it, in every manner: computed once more, and never refused."""
+    whole = estimate(few_photographs)
+    (model,) = (few_photographs / ".luxel").glob("sfm-*")
+    undamaged = snapshot(model)
+    copy = model.with_name("copy")
+    shutil.copytree(model, copy)
+    random = np.random.default_rng(0)
+    for name in ("images.bin", *sorted({*undamaged} - {"images.bin"})):
+        content = (copy / name).read_bytes()
+        for damaged in (
+            b"",
+            content[: len(content) // 2],
+            random.bytes(len(content)),
+            b"\xff" * len(content),
+            None,
+        ):
+            shutil.rmtree(model)
+            shutil.copytree(copy, model)
+            if damaged is None:
+                (model / name).unlink()
+                os.mkfifo(model / name)
+            else:
+                (model / name).write_bytes(damaged)
+            before = snapshot(model)
+            assert_same_poses(estimate(few_photographs), whole)
+            assert snapshot(model) == before
+    assert len(list(own_cache.rglob("images.bin"))) == 1, "computed once more, and stored for this user"
+
+
+def test_a_model_of_other_photographs_is_not_used(few_photographs: Path) -> None:
+    """The hashes are right, but it names photographs that are not there, or says that the poses are refused."""
+    whole = estimate(few_photographs)
+    (model,) = (few_photographs / ".luxel").glob("sfm-*")
+    altered = (model / "images.bin").read_bytes().replace(b"IMG_", b"../_")
+    shutil.rmtree(model / "..")
+    names = ("cameras.bin", "images.bin", "points3D.bin", "report.json")
+
+    def forge(folder: Path) -> None:
+        for name in names:
+            (folder / name).write_bytes(altered if name == "images.bin" else b"{}")
+
+    CaptureCache(few_photographs).result(model.name, lambda folder: folder, forge)
+    assert_same_poses(estimate(few_photographs), whole)
+
+
+NO_HOME = """
+import pathlib, sys
+def no_home():
+    raise RuntimeError("Could not determine home directory.")
+pathlib.Path.home = no_home
+from luxel.scenes.captures import features, sfm
+features.FEATURE_IMAGE_SIZE, features.FEATURES = 400, 1024
+folder = pathlib.Path(sys.argv[1])
+print(len(sfm.estimate_poses(folder, folder, on_progress=lambda stage, fraction: None).images))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("writable", [True, False])
+def test_photographs_without_a_home(few_photographs: Path, tmp_path: Path, writable: bool) -> None:
+    """A user id without an account, as in a container: poses are estimated, and no intermediate files stay."""
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    few_photographs.chmod(0o755 if writable else 0o555)
+    environment = {"TMPDIR": str(temporary), "PATH": os.environ["PATH"]}
+    done = subprocess.run(
+        [sys.executable, "-c", NO_HOME, str(few_photographs)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, f"{COUNT}\n"), done.stderr
+    assert (few_photographs / ".luxel").exists() == writable
+    (user,) = temporary.iterdir()  # the cache of this user id
+    results = [path for path in user.rglob("*") if path.is_file()]
+    assert user.name == f"luxel-{os.getuid()}" and bool(results) != writable
+    assert all((user / "captures") in path.parents for path in results)
