@@ -34,7 +34,18 @@ CYCLES: dict[str, str] = {}
 
 # Inside render a module imports those of its own rank and of lower ranks.
 RANKS = (
-    ("errors", "bounds", "lazy_exports", "storage", "reading", "native", "lens", "readout", "shutter", "camera"),
+    (
+        "errors",
+        "bounds",
+        "lazy_exports",
+        "storage",
+        "reading",
+        "native",
+        "lens",
+        "readout",
+        "shutter",
+        "camera",
+    ),
     ("mesh",),
     ("ops",),
     ("primitives",),

@@ -136,7 +136,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("name", [*CONTENT, MANIFEST])
 def test_damaged_results_are_computed_again(capture: Path, name: str, damage: str, manifest: bool) -> None:
-    """Once: the new one is used from then on. What is there stays as it is, unless luxel is known to have written it."""
+    """Once: the new one is used from then on. What is there stays, unless luxel is known to have written it."""
     results = Results()
     folder = results.of(capture)
     if not manifest:

@@ -108,16 +108,22 @@ def test_a_model_of_other_photographs_is_not_used(few_photographs: Path) -> None
     """The hashes are right, but it names photographs that are not there, or says that the poses are refused."""
     whole = estimate(few_photographs)
     (model,) = (few_photographs / ".luxel").glob("sfm-*")
-    altered = (model / "images.bin").read_bytes().replace(b"IMG_", b"../_")
-    shutil.rmtree(model / "..")
-    names = ("cameras.bin", "images.bin", "points3D.bin", "report.json")
+    content = {name: (model / name).read_bytes() for name in (*sfm.MODEL_FILES, sfm.REPORT)}
+    altered = (
+        {"images.bin": content["images.bin"].replace(b"IMG_", b"../_")},
+        {sfm.REPORT: content[sfm.REPORT].replace(b'"refusal": ""', b'"refusal": "you must pay"')},
+        {sfm.REPORT: content[sfm.REPORT].replace(b'"cut": 0', b'"cut": "0", "more": 1')},
+    )
+    for changes in altered:
+        assert all(content[name] != change for name, change in changes.items())
+        shutil.rmtree(few_photographs / ".luxel")
 
-    def forge(folder: Path) -> None:
-        for name in names:
-            (folder / name).write_bytes(altered if name == "images.bin" else b"{}")
+        def forge(folder: Path, forged: dict[str, bytes] = content | changes) -> None:
+            for name, data in forged.items():
+                (folder / name).write_bytes(data)
 
-    CaptureCache(few_photographs).result(model.name, lambda folder: folder, forge)
-    assert_same_poses(estimate(few_photographs), whole)
+        CaptureCache(few_photographs).result(model.name, lambda folder: folder, forge)
+        assert_same_poses(estimate(few_photographs), whole)
 
 
 NO_HOME = """
