@@ -9,7 +9,6 @@ import os
 import platform
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -317,7 +316,7 @@ def _cache() -> Finding:
             "no cache folder can be written: what is computed of captures is lost when luxel ends",
             "Set XDG_CACHE_HOME to a folder that you can write to.",
         )
-    if folder.parent == Path(tempfile.gettempdir()):
+    if folder.name != places.APPLICATION:
         return Finding(
             "cache",
             "note",

@@ -7,6 +7,7 @@ arrays. The process ends at once with the one that started it, however that ends
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -76,7 +77,8 @@ def run_task(
         process.wait()
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
-                pipe.close()
+                with contextlib.suppress(OSError):  # what it did not read any more
+                    pipe.close()
 
 
 def _converse(
@@ -86,11 +88,9 @@ def _converse(
     assert process.stdin is not None and process.stdout is not None and process.stderr is not None
     messages = _LastBytes(process.stderr)
     stage = "starting"
-    try:
+    with contextlib.suppress(BrokenPipeError):  # it has ended, as is seen below
         process.stdin.write(json.dumps(request).encode() + b"\n")
         process.stdin.flush()
-    except BrokenPipeError:
-        pass  # it has ended, as is seen below
     while line := process.stdout.readline(LONGEST_LINE):
         event = _event(line)
         if "progress" in event:

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -175,7 +176,7 @@ def test_the_cache_without_a_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(Path, "home", no_home)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setattr(doctor.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     if place == "nothing":
         (tmp_path / f"luxel-{os.getuid()}").write_text("of somebody else")
     elif place == "chosen":

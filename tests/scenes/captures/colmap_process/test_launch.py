@@ -84,6 +84,16 @@ def test_the_end_of_the_process_is_a_message(run: Run, lines: str, problem: str,
     assert caught.value.problem.isprintable()
 
 
+def test_a_process_that_ends_before_it_has_read_the_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "MODULE", "luxel.no_such_module")
+    with pytest.raises(
+        CaptureError, match=r"COLMAP ended with status 1 while starting: .*No module named luxel\."
+    ):
+        launch.run_task("any", tmp_path, ignore, names=["a" * 1000] * 1000)
+
+
 def test_arrays_come_back(run: Run) -> None:
     lines = """
 import numpy
