@@ -9,7 +9,7 @@ from pathlib import Path
 
 from luxel.render.storage.descriptors import open_regular
 from luxel.scenes.captures import features
-from luxel.scenes.captures.caching import CaptureCache, content_key
+from luxel.scenes.captures.caching.capture_cache import CaptureCache, content_key
 from luxel.scenes.captures.capture_format import Progress
 from luxel.scenes.captures.colmap import read_colmap
 from luxel.scenes.captures.colmap_process.launch import run_task
@@ -59,7 +59,7 @@ def estimate_poses(
     Args:
         path: the capture's folder, where ``masks`` may be.
         folder: the folder of the photographs.
-        cache_dir: see `luxel.scenes.captures.caching.CaptureCache`.
+        cache_dir: see `luxel.scenes.captures.caching.capture_cache.CaptureCache`.
         use_masks: whether features outside the masks are dropped.
         cut_object: gives photographs without a mask that of the object in their middle, see `object_masks`.
         on_progress: called with (stage, fraction done in [0, 1]).

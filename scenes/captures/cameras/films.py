@@ -10,7 +10,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from luxel.scenes.captures.caching import CaptureCache, content_key
+from luxel.scenes.captures.caching.capture_cache import CaptureCache, content_key
 from luxel.scenes.captures.contents import image_files
 from luxel.scenes.captures.images import check_images
 from luxel.scenes.captures.video import ENDS, QUALITY, SUFFIXES

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from luxel.scenes.captures import colmap, llff, transforms
-from luxel.scenes.captures.caching import CaptureCache
+from luxel.scenes.captures.caching.capture_cache import CaptureCache
 from luxel.scenes.captures.cameras.films import CameraFrames, frame_count, frames_of, is_film
 from luxel.scenes.captures.capture_format import CaptureFormat, ReadOptions
 from luxel.scenes.captures.contents import (

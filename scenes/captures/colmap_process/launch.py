@@ -21,7 +21,7 @@ from typing import IO, Any
 import numpy as np
 
 from luxel.scenes.captures import features
-from luxel.scenes.captures.caching import load_arrays
+from luxel.scenes.captures.caching.capture_cache import load_arrays
 from luxel.scenes.errors import CaptureError
 
 MODULE = "luxel.scenes.captures.colmap_process.main"

@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from luxel.render.reading import available_memory
-from luxel.scenes.captures.caching import CaptureCache, content_key
+from luxel.scenes.captures.caching.capture_cache import CaptureCache, content_key
 from luxel.scenes.captures.capture_format import ReadOptions
 from luxel.scenes.captures.contents import CaptureContents, SourceImage
 from luxel.scenes.captures.images import check_images, decode

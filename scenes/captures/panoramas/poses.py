@@ -11,7 +11,7 @@ from PIL import Image
 from luxel.render.camera import Points
 from luxel.render.storage.journal import scratch_folder
 from luxel.scenes.captures import features
-from luxel.scenes.captures.caching import CaptureCache, content_key, load_arrays, user_cache
+from luxel.scenes.captures.caching.capture_cache import CaptureCache, content_key, load_arrays, user_cache
 from luxel.scenes.captures.capture_format import Progress, ReadOptions
 from luxel.scenes.captures.colmap_process.launch import run_task
 from luxel.scenes.captures.colmap_process.panorama_mapping import ADVICE, MIN_PANORAMAS, SIZE, VIEWS

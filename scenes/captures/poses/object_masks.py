@@ -19,7 +19,7 @@ from PIL import Image
 
 from luxel.render.segment.providers.mobile_sam import MobileSamSegmenter
 from luxel.render.segment.segmenter import Box, Segmenter, on_cpu
-from luxel.scenes.captures.caching import CaptureCache, content_key
+from luxel.scenes.captures.caching.capture_cache import CaptureCache, content_key
 from luxel.scenes.captures.capture_format import Progress
 from luxel.scenes.captures.contents import SourceImage
 from luxel.scenes.captures.images import check_images, decode

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from luxel.scenes.captures import features
-from luxel.scenes.captures.caching import CaptureCache, content_key, load_arrays
+from luxel.scenes.captures.caching.capture_cache import CaptureCache, content_key, load_arrays
 from luxel.scenes.captures.capture_format import Progress
 from luxel.scenes.captures.colmap_process.launch import run_task
 from luxel.scenes.captures.geometry import estimate_centre, invert_rigid
@@ -35,7 +35,7 @@ def refined_poses(
     Args:
         root: the capture's folder.
         posed: cameras and readers of all images.
-        cache_dir: see `luxel.scenes.captures.caching.CaptureCache`.
+        cache_dir: see `luxel.scenes.captures.caching.capture_cache.CaptureCache`.
         on_progress: called with (stage, fraction done in [0, 1]).
 
     Returns:

@@ -14,7 +14,7 @@ from PIL import Image
 from luxel.render.camera import Camera, Pixels, Points
 from luxel.render.storage.journal import scratch_folder
 from luxel.scenes.captures import features
-from luxel.scenes.captures.caching import CaptureCache, content_key, user_cache
+from luxel.scenes.captures.caching.capture_cache import CaptureCache, content_key, user_cache
 from luxel.scenes.captures.capture_format import Progress
 from luxel.scenes.captures.colmap_process.launch import run_task
 from luxel.scenes.captures.contents import CaptureContents
@@ -48,7 +48,7 @@ def starting_points(
         root: the capture's folder.
         contents: gets a warning where random points are used.
         posed: cameras and readers of the images to use (not those of the data set's test split).
-        cache_dir: see `luxel.scenes.captures.caching.CaptureCache`.
+        cache_dir: see `luxel.scenes.captures.caching.capture_cache.CaptureCache`.
         on_progress: called with (stage, fraction done in [0, 1]).
     """
     parts: list[object] = ["points", VERSION, features.FEATURES]

@@ -17,7 +17,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.runs.owner import Ownership, own
 from luxel.render.storage.descriptors import opened_folder
 from luxel.render.storage.journal import scratch_folder
-from luxel.scenes.captures.caching import content_key, user_cache
+from luxel.scenes.captures.caching.capture_cache import content_key, user_cache
 from luxel.scenes.captures.contents import SourceImage
 from luxel.scenes.captures.images import ORIENTATION_TAG, ImageHeader, decode, for_each
 from luxel.scenes.captures.masks import read_mask

@@ -13,7 +13,7 @@ import pytest
 from tree_snapshot import snapshot
 
 from luxel.scenes.captures import sfm
-from luxel.scenes.captures.caching import CaptureCache
+from luxel.scenes.captures.caching.capture_cache import CaptureCache
 from luxel.scenes.captures.contents import CaptureContents
 from luxel.scenes.captures.poses.pose_refinement import similarity
 

@@ -12,7 +12,7 @@ from PIL import Image
 
 import luxel.scenes as scenes
 from luxel.render.segment.segmenter import MaskChoice
-from luxel.scenes.captures.caching import CaptureCache
+from luxel.scenes.captures.caching.capture_cache import CaptureCache
 from luxel.scenes.captures.capture_format import ignore_progress
 from luxel.scenes.captures.contents import SourceImage
 from luxel.scenes.captures.lens import Lens

@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from luxel.scenes.captures.caching import CaptureCache
+from luxel.scenes.captures.caching.capture_cache import CaptureCache
 from luxel.scenes.captures.capture_format import ignore_progress
 from luxel.scenes.captures.contents import SourceImage
 from luxel.scenes.captures.lens import Lens

@@ -14,8 +14,8 @@ from tree_snapshot import snapshot
 
 from luxel.render.storage import places
 from luxel.render.storage.manifest import NAME as MANIFEST
-from luxel.scenes.captures import caching
-from luxel.scenes.captures.caching import CaptureCache
+from luxel.scenes.captures.caching import capture_cache
+from luxel.scenes.captures.caching.capture_cache import CaptureCache
 from luxel.scenes.errors import CaptureError
 
 CONTENT = {"model.bin": b"0123456789" * 50, "images/a.txt": b"first", "images/b.txt": b"second"}
@@ -200,7 +200,7 @@ def test_without_a_home(capture: Path, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(Path, "home", no_home)
     monkeypatch.delenv("XDG_CACHE_HOME")
     (tmp_path / "tmp").mkdir()
-    monkeypatch.setattr(caching.tempfile, "tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setattr(capture_cache.tempfile, "tempdir", str(tmp_path / "tmp"))
     results = Results()
     assert results.of(capture) == capture / ".luxel/sfm-key"
     capture.chmod(0o555)
@@ -214,7 +214,7 @@ def test_without_a_home(capture: Path, tmp_path: Path, monkeypatch: pytest.Monke
 NO_CACHE = """
 import sys
 from pathlib import Path
-from luxel.scenes.captures.caching import CaptureCache
+from luxel.scenes.captures.caching.capture_cache import CaptureCache
 def make(folder):
     (folder / "a.txt").write_text("a")
 folder = CaptureCache(Path(sys.argv[1])).result("sfm-key", lambda folder: (folder / "a.txt").parent, make)
@@ -243,9 +243,9 @@ def test_where_no_cache_can_be_written_nothing_is_left(capture: Path, tmp_path: 
 
 
 def test_no_folder_at_all(capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(caching.places, "cache_folder", lambda: None)
-    monkeypatch.setattr(caching.tempfile, "tempdir", str(tmp_path / "missing"))
-    caching._temporary_folder.cache_clear()
+    monkeypatch.setattr(capture_cache.places, "cache_folder", lambda: None)
+    monkeypatch.setattr(capture_cache.tempfile, "tempdir", str(tmp_path / "missing"))
+    capture_cache._temporary_folder.cache_clear()
     with pytest.raises(
         CaptureError, match="neither a cache folder nor the one for temporary files"
     ) as caught:
@@ -259,6 +259,6 @@ def test_compressed_arrays_are_refused(tmp_path: Path) -> None:
 
     np.savez(tmp_path / "stored.npz", a=np.zeros(1000))
     np.savez_compressed(tmp_path / "small.npz", a=np.zeros(1000))
-    assert caching.load_arrays(tmp_path / "stored.npz")["a"].shape == (1000,)
+    assert capture_cache.load_arrays(tmp_path / "stored.npz")["a"].shape == (1000,)
     with pytest.raises(ValueError, match="is compressed"):
-        caching.load_arrays(tmp_path / "small.npz")
+        capture_cache.load_arrays(tmp_path / "small.npz")
