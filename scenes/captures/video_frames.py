@@ -169,12 +169,13 @@ def opened_video(path: Path) -> Iterator[tuple[Any, Iterator[Any]]]:
 def _opened(path: Path) -> Any:
     """The container of a video."""
     import av
+    from av.error import ArgumentError
 
     # Playlists and descriptions of streams would have FFmpeg open other files and addresses.
     options = {"format_whitelist": CONTAINERS, "protocol_whitelist": "file"}
     try:
         return av.open(str(path.absolute()), container_options=options)
-    except av.error.ArgumentError:
+    except ArgumentError:
         raise CaptureError(
             f"{path}: this is no MP4, MOV, Matroska, WebM, AVI or MPEG-TS file, whatever its suffix says.",
             REMEDY,
