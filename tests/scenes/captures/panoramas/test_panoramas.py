@@ -230,6 +230,11 @@ def test_panoramas_that_could_not_be_placed(
     kept = next((tmp_path / ".luxel").glob("panoramas-*.npz"))
     kept.write_bytes(kept.read_bytes()[:100])  # a damaged result is computed again
     assert len(scenes.open(tmp_path).views) == 8 * placed
+    for entry in (tmp_path / ".luxel/panoramas").iterdir():
+        for file in entry.iterdir():
+            file.unlink()
+    again = scenes.open(tmp_path)  # the views are cut again
+    assert len(again.views) == 8 * placed and all(view.path.is_file() for view in again.views)
     assert kept.stat().st_size == 100 and len(list(own_cache.rglob(kept.name))) == 1
 
 

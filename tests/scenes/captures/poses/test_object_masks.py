@@ -67,6 +67,10 @@ def test_the_mask_that_fits_the_other_photographs_is_chosen(tmp_path: Path) -> N
     again = photographs(tmp_path, 6)
     mask_object(again, CaptureCache(tmp_path), ignore_progress, segmenter)
     assert segmenter.calls == 6 and again[3].mask == sources[3].mask  # from the cache
+    for file in sources[3].mask.parent.iterdir():  # type: ignore[union-attr]
+        file.unlink()
+    mask_object(again := photographs(tmp_path, 6), CaptureCache(tmp_path), ignore_progress, segmenter)
+    assert segmenter.calls == 12 and again[3].mask.is_file()  # type: ignore[union-attr]
     given = tmp_path / "given.png"
     again[0].mask = given
     mask_object(again[:1], CaptureCache(tmp_path), ignore_progress, segmenter)
