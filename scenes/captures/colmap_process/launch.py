@@ -28,7 +28,7 @@ MODULE = "luxel.scenes.captures.colmap_process.main"
 REQUEST, RESULT = "request.npz", "result.npz"
 SETTINGS = ("SEED", "FEATURES", "FEATURE_IMAGE_SIZE")  # of luxel.scenes.captures.features
 LONGEST_LINE = 1 << 20  # bytes that are read of a line of the process
-LAST = 4096  # bytes of its messages that are remembered
+LAST = 1 << 16  # bytes of its messages that are remembered
 SHOWN = 240  # characters of them that are shown
 REMEDY = (
     "Try again. If it happens again, leave out photographs that other programs cannot open, or give poses "
@@ -162,6 +162,6 @@ class _LastBytes:
             " ".join("".join(c if c.isprintable() else " " for c in line).split())
             for line in text.splitlines()
         ]
-        lines = [line for line in lines if line and not line.startswith(("@", "***"))]
+        lines = [line for line in lines if line and not line.startswith(("@", "***", "PC: @"))]
         reasons = [line for line in lines if "Check failed" in line or "rror" in line]
-        return " ".join((reasons or lines)[-2:])[-SHOWN:].rstrip(".")
+        return " ".join((reasons or lines)[-2:])[:SHOWN].rstrip(".")

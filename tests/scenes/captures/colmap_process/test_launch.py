@@ -53,7 +53,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
             "leave",
         ),
         (
-            "os.write(2, b'Check failed: rows >= 0 \\x1b[2J\\n    @ 0x7f\\n'); os.abort()",
+            "os.write(2, b'Check failed: rows >= 0 \\x1b[2J\\nPC: @ 0x0\\n' + 99 * b'    @ 0x7f Error\\n'); os.abort()",
             "COLMAP ended with SIGABRT while matching photographs: Check failed: rows >= 0 [2J",
             "leave out photographs",
         ),
