@@ -23,6 +23,7 @@ COUNTS = {
     "damage": 500,
     "fuzz": 1200,
     "pairs": 50,
+    "ends": 150,
     "power": 60,
     "links": 200,
     "databases": 300,
