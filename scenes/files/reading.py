@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import BinaryIO
 
 from luxel.render import reading as door
 from luxel.scenes.errors import CaptureError
@@ -14,13 +15,25 @@ def reading(path: str | Path, what: str, remedy: str) -> AbstractContextManager[
     return door.reading(path, what, remedy, CaptureError)
 
 
-def read_bytes(path: str | Path) -> bytes:
-    """The whole file.
+def open_file(path: str | Path) -> BinaryIO:
+    """Opens a file for reading, without waiting for the other end of a pipe.
 
     Raises:
-        CaptureError: it cannot be read, is empty, is no regular file, or is larger than the free memory.
+        CaptureError: it is missing, a folder, a device, a pipe, or empty, or it cannot be opened.
     """
-    return door.read_bytes(path, CaptureError)
+    return door.open_file(path, CaptureError)
+
+
+def read_bytes(path: str | Path, *, largest: int | None = None) -> bytes:
+    """The whole file.
+
+    Args:
+        largest: bytes that such a file may have; None: as many as fit into the free memory.
+
+    Raises:
+        CaptureError: it cannot be read, is empty, is no regular file, or is too large.
+    """
+    return door.read_bytes(path, CaptureError, largest=largest)
 
 
 def check_file(path: str | Path) -> int:
