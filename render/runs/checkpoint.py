@@ -200,7 +200,7 @@ def load_newest(
     folder: Path,
     say: Callable[[str], None],
     run: dict[str, Any] | None = None,
-    check: Callable[[Checkpoint], None] = lambda checkpoint: None,
+    check: Callable[[Checkpoint], object] = lambda checkpoint: None,
 ) -> Checkpoint:
     """Reads the newest intact checkpoint.
 

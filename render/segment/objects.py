@@ -267,16 +267,13 @@ def load_objects(folder: Path, *, maps: bool = True) -> Objects:
         raise LuxelError(f"{folder}: this run has no objects yet.", "Segment it; see `luxel segment --help`.")
     with _reading(path):
         body = _read_body(path)
-        labels = torch.from_numpy(
-            np.frombuffer(_read(folder, body.labels, ".labels", body.primitives), np.uint8).copy()
-        )
+        stored = _read(folder, body.labels, ".labels", body.primitives)
+        labels = torch.from_numpy(np.frombuffer(stored, np.uint8).copy())
         if len(labels) != body.primitives:
             raise JsonError(f"it has {body.primitives} primitives, its labels {len(labels)}")
-        by_hand = (
-            None
-            if body.by_hand is None
-            else _bits(_read(folder, body.by_hand, ".hand", body.primitives), len(labels))
-        )
+        by_hand = None
+        if body.by_hand is not None:
+            by_hand = _bits(_read(folder, body.by_hand, ".hand", body.primitives), len(labels))
         read = {entry.view: _map(_read(folder, entry.digest, ".png")) for entry in body.maps} if maps else {}
     prompts = [Prompt(p.label, p.view, tuple(p.points), p.box) for p in body.prompts]
     return Objects(body.scene, labels, body.objects, prompts, read, by_hand)

@@ -9,19 +9,23 @@ import msgspec
 from luxel.render.primitives import PRIMITIVES
 from luxel.render.runs.checkpoint import Checkpoint
 from luxel.render.runs.identity import views_digest
+from luxel.render.runs.resume import say_other_instructions
 from luxel.render.train.optimizer import Optimizer
+
+MAX_STEPS, MAX_SECONDS, MAX_HALVINGS = 10**12, 1e12, 32
+Decibels = Annotated[float, msgspec.Meta(ge=-1e4, le=1e4)]
 
 
 class State(msgspec.Struct):
     """The entries of a checkpoint's state, beside its tensors."""
 
     config: dict[str, Any]
-    adam_steps: Annotated[int, msgspec.Meta(ge=0)]
-    train_seconds: Annotated[float, msgspec.Meta(ge=0)]
-    psnr: float | None
+    adam_steps: Annotated[int, msgspec.Meta(ge=0, le=MAX_STEPS)]
+    train_seconds: Annotated[float, msgspec.Meta(ge=0, le=MAX_SECONDS)]
+    psnr: Decibels | None
     train_views: list[str]
-    test_psnr: float | None = None
-    halvings: int | None = None
+    test_psnr: Decibels | None = None
+    halvings: Annotated[int, msgspec.Meta(ge=0, le=MAX_HALVINGS)] | None = None
 
 
 def state_of(run: Any) -> Checkpoint:
@@ -56,6 +60,7 @@ def restore(run: Any, start: Checkpoint) -> None:
         run.generator.set_state(start.tensors["generator"])
     else:
         run.say("Resumed on a different device type; random state was reset.")
+    say_other_instructions(start, run.device, run.say)
     run.loop.steps_done, run.loop.train_seconds = start.step, float(start.state["train_seconds"])
     run.monitor.psnr = start.state["psnr"]
     run.halvings = start.state.get("halvings")

@@ -23,6 +23,8 @@ COUNTS = {
     "damage": 500,
     "fuzz": 1200,
     "pairs": 50,
+    "reseal": 400,
+    "paths": 300,
 }  # of fuzz: batches
 FIGURES = ("<!-- figures -->", "<!-- end of figures -->")
 PAGE = Path("docs/reliability.md")
