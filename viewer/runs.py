@@ -25,7 +25,7 @@ from luxel.render.runs.run_folder import RunFolder
 from luxel.render.storage.descriptors import foreign
 from luxel.render.storage.folder import OutputFolder
 from luxel.render.storage.manifest import NAME as MANIFEST
-from luxel.render.train.checkpoint_schema import require_primitives
+from luxel.render.train.state import require_primitives
 from luxel.scenes import Capture, load_primitives
 from luxel.scenes.files.formats import find_format, format_of, readable_suffixes
 from luxel.scenes.files.scene_files import finite_primitives

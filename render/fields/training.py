@@ -15,10 +15,9 @@ from luxel.render.backends import require_field_backend
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application, make_application
 from luxel.render.fields.applications import application_type
-from luxel.render.fields.checkpoint_schema import require_field_tensors
 from luxel.render.fields.config import FieldConfig, config_of_run
 from luxel.render.fields.files import FIELD_FILE, save_field
-from luxel.render.fields.optimizer import FieldOptimizer
+from luxel.render.fields.optimizer import FieldOptimizer, require_field_tensors
 from luxel.render.native import keep_freed_memory
 from luxel.render.runs.checkpoint import Checkpoint, CheckpointError, load_newest
 from luxel.render.runs.controls import RunControls

@@ -13,9 +13,8 @@ from luxel.render.runs.checkpoint import Checkpoint, CheckpointError, load_newes
 from luxel.render.runs.identity import views_digest
 from luxel.render.runs.resume import has_other_data, require_state, with_overrides
 from luxel.render.runs.run_folder import RunFolder
-from luxel.render.train.checkpoint_schema import require_trainer_tensors
 from luxel.render.train.config import TrainConfig
-from luxel.render.train.state import State
+from luxel.render.train.state import State, require_trainer_tensors
 
 OWN = (
     "versions",

@@ -12,9 +12,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from . import small_runs
 from .processes import trial_folder
-from .small_runs import COMMANDS, copied, judge, use
+from .small_runs import COMMANDS, copied, judge, prepare_runs, use
 
 GIANT = 20 << 30  # bytes, sparse
 WRITTEN = 64 << 20  # bytes that a command may write
@@ -48,7 +47,7 @@ REPLACEMENTS: dict[str, Callable[[Path], None]] = {
 
 def prepare(work: Path) -> None:
     """Trains the runs, and traces which of their files each command opens."""
-    small_runs.prepare(work)
+    prepare_runs(work)
     shared, reads = work / "shared", {}
     for kind, commands in COMMANDS.items():
         for command in commands:

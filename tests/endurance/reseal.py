@@ -12,11 +12,10 @@ from typing import Any
 
 from luxel.render.runs.strict_json import sealed
 
-from . import small_runs
 from .processes import trial_folder
-from .small_runs import COMMANDS, copied, judge, use
+from .small_runs import COMMANDS, copied, judge, prepare_runs, use
 
-prepare = small_runs.prepare
+prepare = prepare_runs
 HOSTILE: list[Any] = [
     *(None, [], {}, "", True, "x", "NaN", "../../../etc/passwd", "/dev/zero", "a" * 100_000, [1] * 5000),
     *(

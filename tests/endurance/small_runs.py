@@ -33,7 +33,7 @@ COMMANDS = {
 }
 
 
-def prepare(work: Path) -> None:
+def prepare_runs(work: Path) -> None:
     """Writes a capture and trains the runs, each in a process of its own."""
     torch.set_num_threads(1)
     shared = work / "shared"
