@@ -136,25 +136,15 @@ def open_file(path: str | Path, error: type[LuxelError] = LuxelError) -> BinaryI
         raise unreadable(path, cause, error) from cause
 
 
-def read_bytes(
-    path: str | Path, error: type[LuxelError] = LuxelError, *, largest: int | None = None
-) -> bytes:
+def read_bytes(path: str | Path, error: type[LuxelError] = LuxelError) -> bytes:
     """The whole file.
 
-    Args:
-        largest: bytes that such a file may have; None: as many as fit into the free memory.
-
     Raises:
-        LuxelError: it cannot be read, is empty, is no regular file, or is too large.
+        LuxelError: it cannot be read, is empty, is no regular file, or is larger than the free memory.
     """
     try:
         with open_file(path, error) as file:
             size = os.fstat(file.fileno()).st_size
-            if largest is not None and size > largest:
-                raise error(
-                    f"{path}: the file has {size:,} bytes, and such a file has at most {largest:,}.",
-                    "Check that this is the file you meant.",
-                )
             if size > LARGE and size > (free := available_memory()):
                 raise error(
                     f"{path}: the file has {size / 1e9:.1f} GB, and {free / 1e9:.1f} GB of memory are free.",

@@ -24,16 +24,13 @@ def open_file(path: str | Path) -> BinaryIO:
     return door.open_file(path, CaptureError)
 
 
-def read_bytes(path: str | Path, *, largest: int | None = None) -> bytes:
+def read_bytes(path: str | Path) -> bytes:
     """The whole file.
 
-    Args:
-        largest: bytes that such a file may have; None: as many as fit into the free memory.
-
     Raises:
-        CaptureError: it cannot be read, is empty, is no regular file, or is too large.
+        CaptureError: it cannot be read, is empty, is no regular file, or is larger than the free memory.
     """
-    return door.read_bytes(path, CaptureError, largest=largest)
+    return door.read_bytes(path, CaptureError)
 
 
 def check_file(path: str | Path) -> int:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from luxel.render.errors import LuxelError
-from luxel.render.reading import read_bytes
 from luxel.render.runs.strict_json import LARGEST
+from luxel.render.storage.descriptors import open_regular
 from luxel.viewer.bench.raster.measure import FORMAT
 from luxel.viewer.bench.report import Section, Table, describe_machine, shown
 
@@ -23,7 +23,8 @@ def load_report(path: Path) -> dict[str, Any]:
         LuxelError: the file cannot be read, or is not a report of `luxel bench` that this version reads.
     """
     try:
-        report = json.loads(read_bytes(path, largest=LARGEST))
+        with open_regular(path) as file:
+            report = json.loads(file.read(LARGEST + 1))
         if report["format"] != FORMAT or report["kind"] not in (
             "raster",
             "train",
@@ -34,6 +35,10 @@ def load_report(path: Path) -> dict[str, Any]:
             raise ValueError(f"kind {report['kind']!r}, format {report['format']!r}")
         if not isinstance(report["machine"]["device"], str) or not isinstance(report["rows"], list):
             raise ValueError("damaged")
+    except OSError as error:
+        raise LuxelError(
+            f"{path}: {error.strerror}.", "Give the JSON file that `luxel bench` wrote."
+        ) from error
     except (ValueError, KeyError, TypeError) as error:
         raise LuxelError(
             f"{path}: is no report that this luxel can read ({error}).",
