@@ -151,7 +151,7 @@ def read_bytes(path: str | Path, error: type[LuxelError] = LuxelError) -> bytes:
                     NOT_IN_MEMORY,
                 )
             return file.read(size)
-    except (OSError, ValueError) as cause:
+    except OSError as cause:
         raise unreadable(path, cause, error) from cause
     except MemoryError as cause:
         raise unreadable(path, OSError(errno.ENOMEM, ""), error) from cause
