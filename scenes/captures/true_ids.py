@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 from luxel.render.camera import View
 from luxel.scenes.captures.contents import inside_capture
 from luxel.scenes.captures.transforms import FILES
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.image_decoding import opened_image
-from luxel.scenes.files.reading import read_bytes, reading
+from luxel.scenes.files.reading import open_file, read_bytes, reading
 
 SUFFIX = "_ids.png"
 
@@ -61,7 +61,11 @@ def read_ids(view: View) -> np.ndarray:
     path = ids_path(view)
     if path is None or not path.is_file():
         raise CaptureError(f"{view.name}: there are no true ids of this view.", "Use a made-up scene.")
-    with reading(path, "an image of ids", "Write the data set again."), opened_image(path) as image:
+    with (
+        reading(path, "an image of ids", "Write the data set again."),
+        open_file(path) as file,
+        Image.open(file) as image,
+    ):
         ids = np.asarray(image)
     if ids.dtype != np.uint8 or ids.ndim != 2:
         raise CaptureError(f"{path}: ids must be a grey image of 8 bits.", "Write the data set again.")
