@@ -27,6 +27,8 @@ COUNTS = {
     "power": 60,
     "links": 200,
     "databases": 300,
+    "reseal": 400,
+    "paths": 300,
 }  # of fuzz: batches
 FIGURES = ("<!-- figures -->", "<!-- end of figures -->")
 PAGE = Path("docs/reliability.md")
