@@ -55,6 +55,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("captures")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_state(tmp_path_factory: pytest.TempPathFactory) -> Generator[None, None, None]:
+    """Tests leave no traces in the folders of the user, and find none: neither the key nor caches."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("STATE", "CACHE"):
+            patch.setenv(f"XDG_{name}_HOME", str(tmp_path_factory.mktemp(name.lower())))
+        yield
+
+
+@pytest.fixture
+def first_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no key of the user yet: runs that a test writes by hand are older than it, as those of earlier versions
+    are."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "first-use"))
+
+
 @pytest.fixture(autouse=True)
 def usual_megapixels() -> Generator[None, None, None]:
     """The limit on images is one of the process: a test that lowers it does not lower it for others."""

@@ -221,7 +221,6 @@ def _overview() -> str:
         "  luxel view runs/first                  opens it in the browser",
         "  luxel render runs/first --out tour.mp4",
         "",
-        "Exit status: 0 done, 1 a check failed, 2 wrong input or usage, 120 output was lost, 128 and the number of the",
-        "signal that ended it (130: Ctrl-C).",
+        "Exit status: 0 done, 1 a check failed, 2 wrong input or usage, 130 interrupted.",
     ]
     return "\n".join(lines)

@@ -50,7 +50,5 @@ class Interrupt:
             return
         self.requested, self.number = True, number
         name = NAMES[signal.Signals(number).name]
-        self._say(
-            f"{name}: saving a checkpoint after this step. Press Ctrl-C{' again' * (number == signal.SIGINT)} to "
-            "abort without saving."
-        )
+        again = "Press it again" if number == signal.SIGINT else "Press Ctrl-C"
+        self._say(f"{name}: saving a checkpoint after this step. {again} to abort without saving.")

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from luxel.viewer.commands import warm_start
-from luxel.viewer.commands.console import FLUSH_FAILED
+from luxel.viewer.process.streams import LOST
 
 
 def ended(
@@ -79,7 +79,7 @@ def test_a_closed_pipe_is_no_error() -> None:
 def test_output_that_is_lost_is_an_error() -> None:
     with open("/dev/full", "w") as full:
         result = ended("from luxel.viewer.commands import console", stdout=full.fileno())
-    assert result.returncode == FLUSH_FAILED
+    assert result.returncode == LOST
 
 
 def test_torch_comes_without_searches_for_garbage() -> None:

@@ -122,8 +122,6 @@ class _Drawn:
         return self._output.draw(text)
 
     def __getattr__(self, name: str) -> object:
-        if name == "rich_proxied_file":
-            raise AttributeError(name)
         return getattr(self._output, name)
 
 

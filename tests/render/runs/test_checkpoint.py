@@ -190,7 +190,7 @@ def test_metrics_that_cannot_be_written_end_nothing(toy: Any, tmp_path: Path) ->
 def test_config_is_json(toy: Any, tmp_path: Path) -> None:
     toy.trainer(tmp_path / "run", about={"capture": "somewhere", "holdout": "every 6th"})
     body = json.loads((tmp_path / "run" / "config.json").read_text())
-    assert body["capture"] == "somewhere" and set(body["versions"]) == {"luxel", "torch", "numpy"}
+    assert body["capture"] == "somewhere" and set(body["versions"]) == {"luxel", "torch", "numpy", "cpu"}
 
 
 def test_a_scene_that_cannot_be_written_loses_nothing_else(toy: Any, tmp_path: Path) -> None:

@@ -205,6 +205,7 @@ def test_paths_have_times(moving: Path, drawn: Drawn, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.usefixtures("first_use")
 def test_a_run_plays_the_times_of_its_capture(moving_run: Path, drawn: Drawn, tmp_path: Path) -> None:
     out = ["--out", str(tmp_path / "o"), *SMALL]
     assert main(["render", str(moving_run), "--frames", "3", *out]) == 0
@@ -296,6 +297,7 @@ def test_export_moment_by_moment(moving: Path, tmp_path: Path, carousel: Callabl
     )
 
 
+@pytest.mark.usefixtures("first_use")
 def test_export_of_a_run_takes_the_times_of_its_capture(
     moving_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -83,6 +83,7 @@ def test_export_says_what_is_lost(run: Path, marked: Path, tmp_path: Path, capsy
         assert lines[-1] == f"{source.stem}.splat does not hold: {lost}"
 
 
+@pytest.mark.usefixtures("first_use")
 def test_a_run_that_does_not_know_its_up_direction(capture: Path, tmp_path: Path, capsys: Any) -> None:
     """Its capture is opened; without a capture the scene is exported all the same."""
     old = write_run(tmp_path / "old", capture)
@@ -268,6 +269,7 @@ def test_a_folder_can_be_a_scene(
 # -- cameras -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("first_use")
 def test_cameras_of_a_run(run: Path, capture: Path, tmp_path: Path, capsys: Any) -> None:
     """The model and the photographs are the same capture again."""
     copy = tmp_path / "again"
@@ -294,6 +296,7 @@ def test_cameras_of_a_run(run: Path, capture: Path, tmp_path: Path, capsys: Any)
     assert np.array_equal(after.points.rgb, before.points.rgb)
 
 
+@pytest.mark.usefixtures("first_use")
 def test_cameras_that_are_refused(run: Path, marked: Path, tmp_path: Path, refused: Refused) -> None:
     out = str(tmp_path / "sparse")
     refused("export", marked, "--out", out, "--cameras", names="--cameras needs the folder of a run")
