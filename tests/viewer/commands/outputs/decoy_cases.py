@@ -150,14 +150,14 @@ def commands() -> Iterator[tuple[str, type]]:
         yield f"bench {name}", kind
 
 
+def path_options() -> list[tuple[str, str]]:
+    """Command and name of each option whose value is a path."""
+    return [(name, option) for name, kind in commands() for option in _path_options(kind)]
+
+
 def output_options() -> list[str]:
     """COMMAND.OPTION of each option whose value is a path, and that does not name what is read."""
-    return [
-        f"{name}.{option}"
-        for name, kind in commands()
-        for option in _path_options(kind)
-        if option not in READ
-    ]
+    return [f"{name}.{option}" for name, option in path_options() if option not in READ]
 
 
 def _path_options(kind: type) -> Iterator[str]:
