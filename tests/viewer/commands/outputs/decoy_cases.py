@@ -76,9 +76,8 @@ CASES = [
     Case(
         "train --field.resume",
         f"train --resume {{field}} --steps 4 {CPU}",
-        "",
+        RUN,
         place="field",
-        inside=0,
         slow=SLOW,
     ),
     Case("demo.run", f"demo --run {{place}} --minutes 0.01 {CPU}", RUN, around=2, forced=False, slow=SLOW),
