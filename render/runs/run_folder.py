@@ -18,12 +18,15 @@ import torch
 from torch import Tensor
 
 from luxel.render.errors import LuxelError
+from luxel.render.native import cpu_instructions
 from luxel.render.runs.checkpoint import Checkpoint, available, delete_incomplete, save
 from luxel.render.runs.earlier_versions import RESULTS, adopt_earlier_version, is_sealed_config
-from luxel.render.runs.identity import FORMAT, KEY, Identity, identity_in
+from luxel.render.runs.identity import CPU, FORMAT, KEY, Identity, identity_in
 from luxel.render.runs.memory import is_out_of_memory
 from luxel.render.runs.metrics_log import MetricsLog
 from luxel.render.runs.owner import is_gone, own
+from luxel.render.runs.provenance import ENTRY as PROOF
+from luxel.render.runs.provenance import proof_of_origin
 from luxel.render.runs.results import write_result
 from luxel.render.runs.run_config import FILE, has_config, read_config_file
 from luxel.render.runs.strict_json import DIGEST, finite, sealed
@@ -31,7 +34,7 @@ from luxel.render.storage.descriptors import ForeignFileError, make_folders
 from luxel.render.storage.folder import Batch, OutputFolder
 
 CHECKPOINTS = "checkpoints"
-RESERVED = ("format", KEY, DIGEST)  # entries of config.json that `RunFolder.write_config` makes
+RESERVED = ("format", KEY, PROOF, DIGEST)  # entries of config.json that `RunFolder.write_config` makes
 
 
 class Config(Protocol):
@@ -150,12 +153,14 @@ class RunFolder:
         except importlib.metadata.PackageNotFoundError:
             version = "unknown"
         versions = {"luxel": version, "torch": torch.__version__, "numpy": np.__version__}
+        if str(about.get("device", "cpu")).startswith("cpu") and (instructions := cpu_instructions()):
+            versions[CPU] = instructions
         about = {name: value for name, value in about.items() if name not in RESERVED}
         plain = finite(json.loads(json.dumps({"config": config.to_dict(), **about}, default=str)))
         self._identity = self._identity or self._identity_of_resumed(plain["config"], capture)
-        body = sealed(
-            {"format": FORMAT, KEY: msgspec.to_builtins(self._identity), "versions": versions, **plain}
-        )
+        proof = proof_of_origin(self.path, self._identity.id, plain)
+        head = {"format": FORMAT, KEY: msgspec.to_builtins(self._identity), PROOF: proof}
+        body = sealed({**head, "versions": versions, **plain})
         self._write_body(body)
         self.body = body
 
