@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from luxel.render.storage.manifest import HEAD
@@ -81,14 +82,15 @@ class DecoyTree:
         work: folder that all this is in.
         place: the output of a command, in ``work``; what is there stays.
         leave_out: pattern of names in ``place`` that get no decoy.
+        names: of the decoys in ``place``.
     """
 
-    def __init__(self, work: Path, place: Path, leave_out: str = "") -> None:
+    def __init__(self, work: Path, place: Path, leave_out: str = "", names: Sequence[str] = NAMES) -> None:
         self.place, self.planted = place, list[Path]()
         outside = work / "outside"
         for folder, names in ((outside, NAMES), (work / "neighbour", NAMES), (work, NAMES[:8])):
             self._plant(folder, names)
-        self._plant(place, [name for name in NAMES if not re.fullmatch(leave_out, name)])
+        self._plant(place, [name for name in names if not re.fullmatch(leave_out, name)])
         for name, target in (("linked.txt", outside / "mine.txt"), ("linked", outside)):
             (place / name).symlink_to(target)
             self.planted.append(place / name)
@@ -97,7 +99,7 @@ class DecoyTree:
         self._forge_manifest()
         self._before = self._contents()
 
-    def _plant(self, folder: Path, names: tuple[str, ...] | list[str]) -> None:
+    def _plant(self, folder: Path, names: Sequence[str]) -> None:
         for name in names:
             path = folder / name
             if not path.exists():
@@ -109,7 +111,8 @@ class DecoyTree:
         """A manifest that claims decoys of names that luxel does not give, with the right hashes."""
         path = self.place / MANIFEST
         lines = path.read_text().splitlines() if path.exists() else [json.dumps(HEAD)]
-        for name in (*FORGED, "../outside/mine.txt", "../neighbour/images/000-DSC.jpg", "linked/mine.txt"):
+        own = [name for name in FORGED if (self.place / name).exists()]
+        for name in (*own, "../outside/mine.txt", "../neighbour/images/000-DSC.jpg", "linked/mine.txt"):
             content = (self.place / name).read_bytes()
             entry = {"name": name, "size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
             lines.append(json.dumps(entry))
