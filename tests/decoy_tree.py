@@ -88,8 +88,8 @@ class DecoyTree:
     def __init__(self, work: Path, place: Path, leave_out: str = "", names: Sequence[str] = NAMES) -> None:
         self.place, self.planted = place, list[Path]()
         outside = work / "outside"
-        for folder, names in ((outside, NAMES), (work / "neighbour", NAMES), (work, NAMES[:8])):
-            self._plant(folder, names)
+        for folder, others in ((outside, NAMES), (work / "neighbour", NAMES), (work, NAMES[:8])):
+            self._plant(folder, others)
         self._plant(place, [name for name in names if not re.fullmatch(leave_out, name)])
         for name, target in (("linked.txt", outside / "mine.txt"), ("linked", outside)):
             (place / name).symlink_to(target)

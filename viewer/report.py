@@ -30,8 +30,8 @@ from luxel.render.storage.folder import Batch, OutputFolder
 from luxel.render.storage.single import write_file
 
 PAGE, RECORD = "index.html", "report.json"
-KINDS = ("photograph", "render", "error")  # of images of a view
-IMAGES = re.compile(rf"images/[0-9]{{3,}}-[A-Za-z0-9._-]{{0,60}}-({'|'.join(KINDS)})\.jpg")
+VARIANTS = ("photograph", "render", "error")  # of images of a view
+IMAGES = re.compile(rf"images/[0-9]{{3,}}-[A-Za-z0-9._-]{{0,60}}-({'|'.join(VARIANTS)})\.jpg")
 
 MORE = {  # scores that are there only where they were computed: name and meaning
     "psnr_aligned": (
@@ -313,7 +313,7 @@ def image_names(name: str, number: int) -> list[str]:
         name: of the view.
         number: of the view in the report, from 0.
     """
-    return [f"images/{_stem(name, number)}-{kind}.jpg" for kind in KINDS]
+    return [f"images/{_stem(name, number)}-{kind}.jpg" for kind in VARIANTS]
 
 
 def _row(number: int, p: ReportedView) -> str:
@@ -327,7 +327,7 @@ def _card(p: ReportedView, number: int, batch: Batch) -> str:
     """Saves the three images of a view and returns the section that shows them."""
     shown = (p.photograph, p.render, error_image(p.photograph, p.render, p.weight()))
     figures = []
-    for kind, name, pixels in zip(KINDS, image_names(p.name, number), shown, strict=True):
+    for kind, name, pixels in zip(VARIANTS, image_names(p.name, number), shown, strict=True):
         file = io.BytesIO()
         Image.fromarray(pixels).save(file, "JPEG", quality=92, subsampling=0)
         batch.write(name, file.getvalue())
