@@ -14,23 +14,25 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from luxel.render.storage.folder import OutputFolder
 from luxel.scenes.captures.checks import Inspection
 from luxel.scenes.captures.checks.coverage import level_axes
 from luxel.scenes.captures.images import for_each, resize
-from luxel.viewer.report import write_whole, writing
+from luxel.viewer.report import encoded, writing
 
+PAGE, RECORD = "inspect.html", "inspect.json"
 THUMBNAIL = 180  # pixels of the longer side
 MOST_SHOWN = 400  # photographs; of more, those with findings and some of the others
 POINTS = 4000
 
 
 def write_report(
-    folder: Path, inspection: Inspection, facts: Mapping[str, str], record: Mapping[str, Any]
+    folder: OutputFolder, inspection: Inspection, facts: Mapping[str, str], record: Mapping[str, Any]
 ) -> Path:
     """Writes inspect.html, which loads no other files, and inspect.json.
 
     Args:
-        folder: is made where it does not exist.
+        folder: is made where it does not exist; the files of an earlier inspection are replaced.
         inspection: of the capture.
         facts: by name, for the head of the page.
         record: what inspect.json holds.
@@ -39,6 +41,7 @@ def write_report(
         The path of the page.
 
     Raises:
+        ForeignFileError: something that luxel did not make is in the place of a file.
         LuxelError: the folder cannot be written to.
     """
     page = _PAGE.substitute(
@@ -48,10 +51,10 @@ def write_report(
         scene=json.dumps(_scene(inspection)).replace("<", "\\u003c"),
         photographs=_photographs(inspection),
     )
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / "inspect.json", json.dumps(record, indent=1) + "\n")
-        return write_whole(folder / "inspect.html", page)
+    with writing(folder.path), folder.batch() as batch:
+        batch.write(RECORD, (json.dumps(record, indent=1) + "\n").encode())
+        batch.write(PAGE, encoded(page))
+    return folder.path / PAGE
 
 
 def _findings(inspection: Inspection) -> str:

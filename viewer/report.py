@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
+import io
 import json
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +23,15 @@ from PIL import Image
 
 from luxel.render.errors import LuxelError
 from luxel.render.evaluate import FURTHER
+from luxel.render.runs.run_folder import RunFolder
+from luxel.render.runs.strict_json import LARGEST, JsonError, parse_object
+from luxel.render.storage.descriptors import open_regular
+from luxel.render.storage.folder import Batch, OutputFolder
+from luxel.render.storage.single import write_file
+
+PAGE, RECORD = "index.html", "report.json"
+VARIANTS = ("photograph", "render", "error")  # of images of a view
+IMAGES = re.compile(rf"images/[0-9]{{3,}}-[A-Za-z0-9._-]{{0,60}}-({'|'.join(VARIANTS)})\.jpg")
 
 MORE = {  # scores that are there only where they were computed: name and meaning
     "psnr_aligned": (
@@ -80,25 +91,39 @@ def error_image(photograph: np.ndarray, render: np.ndarray, weight: np.ndarray |
 
 
 class Report:
-    """Collects views one by one, then writes index.html and report.json beside their images.
+    """Collects views one by one, then writes index.html, report.json and their images, which get their names together.
+
+    Used in a ``with`` statement: where that ends with an exception, an earlier report stays as it is.
 
     Args:
-        folder: created if it does not exist; files of an earlier report are replaced.
+        folder: made where it does not exist. The files of an earlier report are replaced; images that it had and this
+            one has not are deleted, and nothing else is.
+        names: of the views that will be added, in order, to check early whether their images can be written.
 
     Raises:
+        ForeignFileError: something that luxel did not make is in the place of a file (also from its methods).
         LuxelError: the folder cannot be written (also from its methods).
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: OutputFolder, names: Sequence[str] = ()) -> None:
+        self.folder = folder.path
+        images = [image for number, name in enumerate(names) for image in image_names(name, number)]
+        check_writable(folder, [PAGE, RECORD, *images])
+        with writing(self.folder):
+            folder.make_folder("images")
+        self._earlier = folder.names(IMAGES)
+        self._batch = Batch(folder)
         self._views: list[dict[str, Any]] = []
         self._cards: list[Future[str]] = []
         self._writers = ThreadPoolExecutor(WRITERS)
         self._rows: list[str] = []
-        with writing(folder):
-            (folder / "images").mkdir(parents=True, exist_ok=True)
-            for old in (folder / "images").glob("[0-9][0-9][0-9]-*.jpg"):
-                old.unlink()
+
+    def __enter__(self) -> Report:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._writers.shutdown(cancel_futures=True)
+        self._batch.discard()
 
     def add(self, view: ReportedView) -> None:
         """Saves the images of a view meanwhile; the page shows views in the order of these calls."""
@@ -106,7 +131,7 @@ class Report:
         with writing(self.folder):
             if number >= 2 * WRITERS:  # images that wait fill the memory
                 self._cards[number - 2 * WRITERS].result()
-            self._cards.append(self._writers.submit(_card, view, number, self.folder / "images"))
+            self._cards.append(self._writers.submit(_card, view, number, self._batch))
         self._rows.append(_row(number, view))
         scores = {name: _finite(getattr(view, name)) for name in ("psnr", "ssim", "lpips")}
         scores |= {name: _finite(value) for name, value in view.further.items()}
@@ -120,7 +145,7 @@ class Report:
         facts: Mapping[str, Any],
         notes: Sequence[str] = (),
     ) -> Path:
-        """Writes the page and report.json.
+        """Writes the page and report.json; all files get their names.
 
         Args:
             title: heading of the page.
@@ -150,9 +175,31 @@ class Report:
             "notes": list(notes),
             "views": self._views,
         }
+        written = {
+            image for number, view in enumerate(self._views) for image in image_names(view["name"], number)
+        }
         with writing(self.folder):
-            write_whole(self.folder / "report.json", json.dumps(record, indent=2, default=str) + "\n")
-            return write_whole(self.folder / "index.html", page)
+            self._batch.write(RECORD, (json.dumps(record, indent=2, default=str) + "\n").encode())
+            self._batch.write(PAGE, encoded(page))
+            self._batch.delete(name for name in self._earlier if name not in written)
+            self._batch.commit()
+        return self.folder / PAGE
+
+
+def check_writable(folder: OutputFolder, names: Iterable[str]) -> None:
+    """Checks that the files of a report can be written, before long work.
+
+    Raises:
+        ForeignFileError: something that luxel did not make has one of the names.
+        LuxelError: the folder cannot be looked into.
+    """
+    with writing(folder.path):
+        folder.require(names)
+
+
+def encoded(text: str) -> bytes:
+    """UTF-8; what a name has that is no text is written as its number."""
+    return text.encode("utf-8", "backslashreplace")
 
 
 @contextmanager
@@ -168,11 +215,62 @@ def writing(folder: Path) -> Iterator[None]:
 
 
 def write_whole(path: Path, text: str) -> Path:
-    """Writes a file atomically."""
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)
-    return path
+    """Writes a single file, which is on the disk when it has its name."""
+    return write_file(path, encoded(text))
+
+
+def report_of_run(run: Path, *, force: bool = False) -> OutputFolder:
+    """The folder of the report of a run; what an earlier version of luxel wrote there counts as luxel's.
+
+    Args:
+        run: folder of the run.
+        force: replace other files of the names that are written too.
+    """
+    output = OutputFolder(run, inside="eval", force=force)
+    if not output.manifest.exists():
+        with contextlib.suppress(OSError, LuxelError):  # then nothing there counts as luxel's
+            RunFolder.read_body(run, lambda message: None)
+            adopt_earlier_report(output)
+    return output
+
+
+def adopt_earlier_report(output: OutputFolder) -> bool:
+    """Adds a report of luxel 0.2.0 or earlier, which had no manifest, to the manifest of its folder.
+
+    Args:
+        output: eval/ of a run that is identified; never a folder that the user names.
+
+    Returns:
+        Whether it did: there was no manifest, and the files have the layout of luxel's reports.
+    """
+    if output.manifest.exists() or not (raw := _content(output, RECORD)):
+        return False
+    try:
+        record = parse_object(raw)
+    except JsonError:
+        return False
+    page = _content(output, PAGE)
+    names = [RECORD] if page is None and _is_scores(record) else []  # of a neural field
+    if page is not None and page.startswith(_HEAD) and _MARK in page and record.keys() == _KEYS:
+        names = [PAGE, RECORD]
+        for number, view in enumerate(record["views"] if isinstance(record["views"], list) else []):
+            names += image_names(str(view.get("name")), number) if isinstance(view, dict) else []
+    output.adopt(names)
+    return bool(names)
+
+
+def _content(output: OutputFolder, name: str) -> bytes | None:
+    """Of a regular file in the folder; None: there is none, or it is larger than any of a report."""
+    try:
+        with output.opened(()) as handle, open_regular(name, folder=handle, follow=False) as file:
+            raw = file.read(LARGEST + 1)
+    except (OSError, LuxelError):
+        return None
+    return raw if len(raw) <= LARGEST else None
+
+
+def _is_scores(record: Mapping[str, Any]) -> bool:
+    return bool(record) and all(isinstance(value, int | float) for value in record.values())
 
 
 def _finite(value: float | None) -> float | None:
@@ -208,6 +306,16 @@ def _stem(name: str, number: int) -> str:
     return f"{number:03d}-" + re.sub(r"[^A-Za-z0-9._-]+", "_", Path(name).stem)[:60]
 
 
+def image_names(name: str, number: int) -> list[str]:
+    """Names of the images of a view in the folder of a report.
+
+    Args:
+        name: of the view.
+        number: of the view in the report, from 0.
+    """
+    return [f"images/{_stem(name, number)}-{kind}.jpg" for kind in VARIANTS]
+
+
 def _row(number: int, p: ReportedView) -> str:
     return (
         f"<tr><td><a href='#view-{number}'>{html.escape(p.name)}</a></td><td>{_number(p.psnr, 2)}</td>"
@@ -215,21 +323,18 @@ def _row(number: int, p: ReportedView) -> str:
     )
 
 
-def _card(p: ReportedView, number: int, folder: Path) -> str:
+def _card(p: ReportedView, number: int, batch: Batch) -> str:
     """Saves the three images of a view and returns the section that shows them."""
-    stem, figures = _stem(p.name, number), []
-    shown = {
-        "photograph": p.photograph,
-        "render": p.render,
-        "error": error_image(p.photograph, p.render, p.weight()),
-    }
-    for kind, pixels in shown.items():
-        path = folder / f"{stem}-{kind}.jpg"
-        Image.fromarray(pixels).save(path, quality=92, subsampling=0)
+    shown = (p.photograph, p.render, error_image(p.photograph, p.render, p.weight()))
+    figures = []
+    for kind, name, pixels in zip(VARIANTS, image_names(p.name, number), shown, strict=True):
+        file = io.BytesIO()
+        Image.fromarray(pixels).save(file, "JPEG", quality=92, subsampling=0)
+        batch.write(name, file.getvalue())
         height, width = pixels.shape[:2]
         figures.append(
-            f"<figure><a href='images/{path.name}'><img loading=lazy width={width} height={height} "
-            f"src='images/{path.name}' alt='{kind} of {html.escape(p.name, quote=True)}'></a>"
+            f"<figure><a href='{name}'><img loading=lazy width={width} height={height} "
+            f"src='{name}' alt='{kind} of {html.escape(p.name, quote=True)}'></a>"
             f"<figcaption>{kind}</figcaption></figure>"
         )
     further = "".join(f" ({FURTHER[name][1]} {_further(name, value)})" for name, value in p.further.items())
@@ -288,3 +393,8 @@ do not count.</p>
 $cards
 </html>
 """)
+_HEAD, _MARK = (
+    _PAGE.template.partition("$title")[0].encode(),
+    b"<details open><summary>Scores of every view</summary>",
+)
+_KEYS = {"title", "mean", "facts", "notes", "views"}  # of report.json

@@ -214,9 +214,10 @@ def delete_run(folder: Path) -> None:
     Raises:
         ForeignFileError: a folder in it is a link.
     """
-    output, report = OutputFolder(folder), OutputFolder(folder, "eval")
-    adopt_earlier_version(output)
-    for part in (output, report):
+    from luxel.viewer.report import report_of_run  # which needs libraries for images
+
+    adopt_earlier_version(output := OutputFolder(folder))
+    for part in (output, report_of_run(folder)):
         part.delete(part.names())
 
 

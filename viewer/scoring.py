@@ -14,6 +14,7 @@ from luxel.render.camera import View
 from luxel.render.evaluate import METRICS, Evaluation, ViewScore, evaluate, further_in_words
 from luxel.render.primitives import Parameters
 from luxel.render.rasterize import rasterize
+from luxel.render.storage.folder import OutputFolder
 from luxel.scenes import Capture
 from luxel.viewer.progress import counting
 from luxel.viewer.report import Report, ReportedView
@@ -31,7 +32,7 @@ def background_of(name: str, capture: Capture) -> tuple[float, float, float]:
 def score(
     scene: Parameters,
     views: Sequence[View],
-    folder: Path,
+    folder: OutputFolder,
     *,
     title: str,
     background: tuple[float, float, float],
@@ -65,10 +66,11 @@ def score(
         The scores, and the path of index.html.
 
     Raises:
+        ForeignFileError: something that luxel did not make is in the place of a file of the report.
         LuxelError: there are no views, or the folder cannot be written.
     """
-    report = Report(folder)
-    with counting("held-out views", len(views)) as advance:
+    names = [view.name for view in views]
+    with Report(folder, names) as report, counting("held-out views", len(views)) as advance:
 
         def keep(view: View, scores: ViewScore, image: Tensor, photograph: Tensor) -> None:
             report.add(
@@ -97,10 +99,11 @@ def score(
             on_view=keep,
             render=render,
         )
-    evaluation = known or measured
-    mean: dict[str, float | None] = dict(zip(METRICS, _scores(evaluation.mean), strict=True))
-    mean |= evaluation.mean.further
-    return evaluation, report.finish(title=title, mean=mean, facts=facts or {}, notes=notes)
+        evaluation = known or measured
+        mean: dict[str, float | None] = dict(zip(METRICS, _scores(evaluation.mean), strict=True))
+        mean |= evaluation.mean.further
+        page = report.finish(title=title, mean=mean, facts=facts or {}, notes=notes)
+    return evaluation, page
 
 
 def to_bytes(image: Tensor) -> np.ndarray:

@@ -17,6 +17,7 @@ from luxel.render.primitives import Parameters
 from luxel.render.replay import release_memory
 from luxel.render.runs.memory import is_out_of_memory
 from luxel.render.runs.out_of_memory import out_of_memory, save_what_is_possible
+from luxel.render.storage.descriptors import ForeignFileError
 from luxel.render.train import TrainConfig, Trainer, TrainResult
 from luxel.render.train.resume import read_config
 from luxel.scenes import Capture, save_scene
@@ -29,6 +30,7 @@ from luxel.viewer.known_facts import facts_of_training
 from luxel.viewer.origin import Origin
 from luxel.viewer.process.streams import print_where_it_is_read
 from luxel.viewer.progress import opening
+from luxel.viewer.report import report_of_run
 from luxel.viewer.scoring import background_of, psnr_in_words, score
 from luxel.viewer.web.drawable import rasterizer_of_views
 
@@ -330,18 +332,25 @@ def _conclude(
     }
     page = None
     if result.evaluation is not None and capture.test:
-        _, page = score(
-            trainer.scene.detach(),
-            trainer.models.seen(capture.test),
-            folder / "eval",
-            title=f"{capture.name}: held-out views",
-            background=background_of(trainer.config.background, capture),
-            antialiased=trainer.config.antialiased,
-            known=result.evaluation,
-            facts=facts,
-            notes=[*remarks, *(str(warning) for warning in capture.warnings)],
-            render=rasterizer(trainer.config.backend),
-        )
+        try:
+            _, page = score(
+                trainer.scene.detach(),
+                trainer.models.seen(capture.test),
+                report_of_run(folder),
+                title=f"{capture.name}: held-out views",
+                background=background_of(trainer.config.background, capture),
+                antialiased=trainer.config.antialiased,
+                known=result.evaluation,
+                facts=facts,
+                notes=[*remarks, *(str(warning) for warning in capture.warnings)],
+                render=rasterizer(trainer.config.backend),
+            )
+        except ForeignFileError as error:
+            print(
+                f"luxel: no report was written; the run is complete. {error.problem} Move it elsewhere, then: "
+                f"luxel eval {folder}",
+                file=sys.stderr,
+            )
         print(result.evaluation.table())
         print(f"held-out PSNR: {psnr_in_words(result.evaluation)}")
     for remark in remarks:

@@ -29,6 +29,7 @@ COUNTS = {
     "databases": 300,
     "reseal": 400,
     "paths": 300,
+    "decoys": 300,
 }  # of fuzz: batches
 FIGURES = ("<!-- figures -->", "<!-- end of figures -->")
 PAGE = Path("docs/reliability.md")

@@ -50,3 +50,12 @@ def test_chosen_readers_get_their_inputs(tmp_path: Path) -> None:
     assert sorted(line["sample"].partition(":")[0] for line in lines) == sorted(names)
     unknown = run(tmp_path, "fuzz", "--only", "no such sample", "--inputs", "1")
     assert unknown.returncode != 0 and "begins with no such sample" in unknown.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forked processes are those of Linux")
+def test_commands_among_files_of_other_people(tmp_path: Path) -> None:
+    done = run(tmp_path, "decoys", "--count", "60", "--seed", "4")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
+    lines = [json.loads(line) for line in (tmp_path / "decoys.jsonl").read_text().splitlines()]
+    assert {line["outcome"] for line in lines} == {"written", "refused"}

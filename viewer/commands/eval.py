@@ -19,6 +19,7 @@ from luxel.viewer.doctor import facts as machine_facts
 if TYPE_CHECKING:
     import torch
 
+    from luxel.render.storage.folder import OutputFolder
     from luxel.viewer.origin import Origin
 
 
@@ -48,7 +49,10 @@ class Eval(Options):
     split: Literal["test", "train"] = "test"
     """Views to evaluate on: those held out, or those trained on."""
     out: Annotated[Path | None, Folder(), optional("DIR")] = None
-    """Folder of the report; default: eval/ in the run, or NAME-eval beside a scene file."""
+    """Folder of the report; default: eval/ in the run, or NAME-eval beside a scene file. An earlier report in it is
+    replaced, and no other files."""
+    force: bool = False
+    """Replace other files that have names of files of the report too: index.html, report.json, images/*.jpg."""
     background: Literal["auto", "white", "black"] = "auto"
     """Colour behind the scene and behind cut-out images; auto: the one that the run was trained with."""
     holdout_every: Annotated[Every | None, optional("N")] = None
@@ -100,8 +104,9 @@ class Eval(Options):
 
         device = pick_device(self.device)
         check_axes(self.scene, self.scene_axes)
+        output = self._output()
         if is_field_run(self.scene):
-            return self._evaluate_field(device)
+            return self._evaluate_field(device, output)
         scene = load_any_scene(self.scene, keep_non_finite=self.keep_non_finite, axes=self.scene_axes)
         scene = scene.to(device)
         facts = known_facts(self.scene, scene, axes=self.scene_axes)
@@ -132,7 +137,7 @@ class Eval(Options):
         evaluation, page = score(
             scene,
             views,
-            self.out or self._default_out(),
+            output,
             title=f"{capture.name}: {split}",
             background=background_of(background, capture),
             antialiased=antialiased,
@@ -163,7 +168,7 @@ class Eval(Options):
         print(f"report: {page}")
         return 0
 
-    def _evaluate_field(self, device: torch.device) -> int:
+    def _evaluate_field(self, device: torch.device, output: OutputFolder) -> int:
         """Evaluates a neural field on the data that it was trained on, as its training does."""
         import torch
 
@@ -171,6 +176,7 @@ class Eval(Options):
         from luxel.render.fields.training import in_words
         from luxel.viewer.field_data import FieldOrigin
         from luxel.viewer.progress import opening
+        from luxel.viewer.report import RECORD, writing
         from luxel.viewer.runs import load_run_field
 
         field = load_run_field(self.scene).to(device)
@@ -184,9 +190,8 @@ class Eval(Options):
         field.begin(opened.data, device)
         with torch.no_grad():
             scores = field.evaluate()
-        path = (self.out or self._default_out()) / "report.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(scores, indent=2))
+        with writing(output.path):
+            path = output.write(RECORD, json.dumps(scores, indent=2).encode())
         print(json.dumps({**scores, "report": str(path)}, indent=2) if self.json else in_words(scores))
         return 0
 
@@ -213,10 +218,19 @@ class Eval(Options):
             origin.max_megapixels = self.max_megapixels
         return origin
 
-    def _default_out(self) -> Path:
-        from luxel.viewer.runs import is_run
+    def _output(self) -> OutputFolder:
+        """The folder of the report; refused before long work where other files are in its place."""
+        from luxel.render.storage.folder import OutputFolder
+        from luxel.viewer.report import PAGE, RECORD, check_writable, report_of_run
+        from luxel.viewer.runs import is_field_run, is_run
 
-        return self.scene / "eval" if is_run(self.scene) else self.scene.with_name(f"{self.scene.stem}-eval")
+        if self.out is None and is_run(self.scene):
+            output = report_of_run(self.scene, force=self.force)
+        else:
+            beside = self.scene.with_name(f"{self.scene.stem}-eval")
+            output = OutputFolder(self.out or beside, force=self.force)
+        check_writable(output, [RECORD] if is_field_run(self.scene) else [PAGE, RECORD])
+        return output
 
 
 def _in_words(objects: dict[str, float]) -> str:

@@ -38,7 +38,9 @@ class Inspect(Options):
     capture: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="CAPTURE")]
     """Folder or file of the capture, as for `luxel train`."""
     out: Annotated[Path | None, Folder(), optional("DIR")] = None
-    """Write inspect.html and inspect.json into this folder; earlier ones are replaced."""
+    """Write inspect.html and inspect.json into this folder; those of an earlier inspection are replaced."""
+    force: bool = False
+    """With --out: replace other files named inspect.html and inspect.json too."""
     json: bool = False
     """Print JSON instead of text."""
     max_size: Annotated[Pixels | None, optional("PIXELS")] = None
@@ -67,14 +69,19 @@ class Inspect(Options):
 
     def execute(self) -> int:
         """Opens the capture and checks it; 0 whatever is found."""
+        from luxel.render.storage.folder import OutputFolder
         from luxel.scenes.captures.checks import inspect
-        from luxel.viewer.capture_report import write_report
+        from luxel.viewer.capture_report import PAGE, RECORD, write_report
         from luxel.viewer.origin import Origin
         from luxel.viewer.progress import describe, opening
+        from luxel.viewer.report import check_writable
         from luxel.viewer.training_estimate import estimate
 
         config, device = preset(self.preset), pick_device(self.device)
         origin = Origin.of(self, str(self.capture), 8)
+        output = None if self.out is None else OutputFolder(self.out, force=self.force)
+        if output is not None:
+            check_writable(output, [PAGE, RECORD])
         with opening("opening the capture") as on_progress:
             capture = origin.open(on_progress)
             inspection = inspect(capture, on_progress)
@@ -93,8 +100,8 @@ class Inspect(Options):
                 print(f"{finding.check}: {finding.problem}\n  {finding.remedy}")
             if not inspection.findings:
                 print("Nothing was found that training would suffer from.")
-        if self.out is not None:
-            page = write_report(self.out, inspection, facts, as_json(inspection, facts, expected))
+        if output is not None:
+            page = write_report(output, inspection, facts, as_json(inspection, facts, expected))
             if not self.json:
                 print(f"report: {page}")
         return 0

@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 from luxel.render.errors import LuxelError
+from luxel.render.storage.folder import OutputFolder
 from luxel.viewer.report import ERROR_SCALE, Report, ReportedView, error_image
 
 
@@ -35,11 +36,11 @@ class Links(HTMLParser):
 
 
 def finished(folder: Path, views: list[ReportedView], **options: object) -> Path:
-    report = Report(folder)
-    for one in views:
-        report.add(one)
     given = {"title": "A scene", "mean": {"psnr": 30.125, "ssim": 0.9, "lpips": 0.05}, "facts": {}, **options}
-    return report.finish(**given)  # type: ignore[arg-type]
+    with Report(OutputFolder(folder)) as report:
+        for one in views:
+            report.add(one)
+        return report.finish(**given)  # type: ignore[arg-type]
 
 
 def test_further_scores_are_shown_where_they_were_computed(tmp_path: Path) -> None:
@@ -120,5 +121,5 @@ def test_a_second_report_replaces_the_first(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(LuxelError, match=r"file.*cannot be written") as caught:
-        Report(tmp_path / "file" / "report")
+        Report(OutputFolder(tmp_path / "file" / "report"))
     assert "--out" in caught.value.remedy

@@ -12,6 +12,7 @@ import pytest
 from bad_input import Refused
 
 import luxel.scenes as scenes
+from luxel.render.storage.folder import OutputFolder
 from luxel.render.train import memory_plan
 from luxel.scenes.captures import checks
 from luxel.scenes.captures.checks import inspect
@@ -61,7 +62,7 @@ def test_nothing_wrong_is_said_and_names_are_escaped(capture: Path, tmp_path: Pa
     named = [replace(view, name=f"<b>{view.name}</b>") for view in opened.train if view.name != BLURRED]
     inspection = inspect(replace(opened, train=named, test=[], name="a <i>name</i>"))
     facts = facts_of(inspection)
-    page = write_report(tmp_path, inspection, facts, as_json(inspection, facts)).read_text()
+    page = write_report(OutputFolder(tmp_path), inspection, facts, as_json(inspection, facts)).read_text()
     assert "Nothing was found" in page and "<b>0001" not in page and "<i>name" not in page
     assert "&lt;b&gt;0001.jpg" in page
 
