@@ -54,6 +54,9 @@ class Manifest:
     parts: tuple[str, ...] = ()
     make_root: bool = True
     _lock: Any = field(default_factory=threading.Lock, repr=False)
+    _long: int = field(
+        default=100 * COMPACT, repr=False
+    )  # bytes from which it is looked through for old lines
 
     @property
     def path(self) -> Path:
@@ -122,8 +125,9 @@ class Manifest:
                         text = b"\n" + text
                     _write_all(file, text)
                     os.fsync(file)
-                    if size > 100 * COMPACT:
+                    if size > self._long:
                         self._compact(handle)
+                        self._long = max(self._long, 2 * size)  # all of its lines may be needed
                     return
                 finally:
                     os.close(file)
