@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from luxel.render.errors import LuxelError
+from luxel.render.storage.journal import scratch_folder
 from luxel.scenes.paths import CameraPath, resized
-from luxel.viewer.runs import unused_path
 from luxel.viewer.web.page import Page
 from luxel.viewer.web.panels.text import as_text
 from luxel.viewer.web.path_video import PathVideo
@@ -42,6 +40,7 @@ class VideoControls:
     ) -> None:
         self._page, self._path, self._show = page, path, show
         self._job: PathVideo | None = None
+        self._in_folder, self._scratch = False, ExitStack()  # where the video is written
         self._told = 0.0
         self._size = gui.add_dropdown("Video size", tuple(SIZES))
         self._fps = gui.add_dropdown("Frames a second", FPS, initial_value="30")
@@ -71,17 +70,17 @@ class VideoControls:
             return
         page = self._page
         settings = page.stream.settings
-        self._job = PathVideo(page.session, page.render, path, settings, self._new_file(), self._tell)
+        with ExitStack() as scratch:
+            folder = page.session.folder or scratch.enter_context(scratch_folder())
+            self._in_folder = page.session.folder is not None
+            self._job = PathVideo(page.session, page.render, path, settings, folder / "path.mp4", self._tell)
+            self._scratch = scratch.pop_all()
         self._button.label, self._bar.value, self._bar.visible = "Cancel video", 0.0, True
         self._job.start()
 
     def _sized_path(self) -> CameraPath:
         path, size = self._path(float(self._fps.value)), SIZES[self._size.value]
         return path if size is None else replace(path, cameras=resized(path.cameras, *size))
-
-    def _new_file(self) -> Path:
-        folder = self._page.session.folder or Path(tempfile.mkdtemp(prefix="luxel-video-"))
-        return unused_path(folder, "path", ".mp4")
 
     def _tell(self, job: PathVideo) -> None:
         """Shows the progress, and at the end the result."""
@@ -91,11 +90,9 @@ class VideoControls:
                 self._told, self._bar.value = now, round(100 * job.share, 1)
             return
         self._button.label, self._bar.visible = "Render video", False
-        kept = self._page.session.folder is not None
         if job.state == "done":
             self._page.client.send_file_download(job.file.name, job.file.read_bytes(), save_immediately=True)
-            self._show(as_text(f"{job.frames} frames: {job.file if kept else job.file.name}"))
+            self._show(as_text(f"{job.frames} frames: {job.file if self._in_folder else job.file.name}"))
         else:
             self._show(as_text(job.message or "The video was cancelled."))
-        if not kept:
-            shutil.rmtree(job.file.parent, ignore_errors=True)
+        self._scratch.close()
