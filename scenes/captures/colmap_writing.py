@@ -54,7 +54,8 @@ def save_colmap(
     }
     with writable(Path(folder)), OutputFolder(Path(folder), force=force).batch() as batch:
         for name, data in content.items():
-            batch.write(name, data)
+            with writable(Path(folder) / name):
+                batch.write(name, data)
     return [Path(folder) / name for name in content]
 
 
