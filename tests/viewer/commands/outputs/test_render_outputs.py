@@ -17,7 +17,6 @@ from luxel.render.primitives.gaussians4d import Gaussians4d
 from luxel.render.storage.manifest import NAME as MANIFEST
 from luxel.scenes import save_primitive_ply, save_scene
 from luxel.scenes.files.formats import writable_suffixes
-from luxel.scenes.files.mesh_files import writable_mesh_suffixes
 from luxel.viewer.cli import main
 from luxel.viewer.video import write_video
 
@@ -183,9 +182,7 @@ def test_a_link_in_the_place_of_an_export_is_named(scene: Path, tmp_path: Path, 
     assert not (tmp_path / "soft.splat").is_symlink() and not (tmp_path / "missing.splat").exists()
 
 
-def test_names_of_255_bytes_are_written(
-    grid: Callable[..., Gaussians], tmp_path: Path, refused: Refused
-) -> None:
+def test_names_of_255_bytes_are_written(grid: Callable[..., Gaussians], tmp_path: Path) -> None:
     """The longest names of a file; longer ones are a message about the name."""
     pytest.importorskip("av", reason="video test not run: no PyAV")
     for suffix in writable_suffixes():
@@ -198,11 +195,8 @@ def test_names_of_255_bytes_are_written(
     assert main(["render", str(tmp_path / "grid.ply"), "--out", str(film), *SMALL]) == 0
     assert shade_of(film)[0] == 2
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".luxel")]
-    for command in (["export"], ["render", *SMALL]):
-        suffix = ".spz" if command == ["export"] else ".mp4"
-        long = tmp_path / ("n" * 252 + suffix)
-        said = refused(
-            *command[:1], tmp_path / "grid.ply", *command[1:], "--out", long, names="File name too long"
-        )
-        assert "Give a shorter name." in said
-    assert {".ply", ".obj"} <= set(writable_mesh_suffixes())
+    too_long = r"File name too long\)\. Give a shorter name\."  # some file systems have a lower limit
+    with pytest.raises(LuxelError, match=too_long):
+        save_scene(tmp_path / ("n" * 252 + ".spz"), grid())
+    with pytest.raises(LuxelError, match=too_long):
+        write_video(tmp_path / ("n" * 252 + ".mp4"), frames(20), 10.0)
