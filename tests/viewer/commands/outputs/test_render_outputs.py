@@ -6,17 +6,22 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from bad_input import Refused
 
+from luxel.render.camera import Points
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import Gaussians
 from luxel.render.primitives.gaussians4d import Gaussians4d
 from luxel.render.storage.manifest import NAME as MANIFEST
 from luxel.scenes import save_primitive_ply, save_scene
+from luxel.scenes.captures.colmap_writing import save_colmap
 from luxel.scenes.files.formats import writable_suffixes
+from luxel.scenes.files.image_files import write_image
+from luxel.scenes.files.ply import save_points
 from luxel.viewer.cli import main
 from luxel.viewer.video import write_video
 
@@ -200,3 +205,52 @@ def test_names_of_255_bytes_are_written(grid: Callable[..., Gaussians], tmp_path
         save_scene(tmp_path / ("n" * 252 + ".spz"), grid())
     with pytest.raises(LuxelError, match=too_long):
         write_video(tmp_path / ("n" * 252 + ".mp4"), frames(20), 10.0)
+
+
+def write_film(folder: Path) -> None:
+    pytest.importorskip("av", reason="video test not run: no PyAV")
+    write_video(folder / "film.mp4", frames(20), 10.0)
+
+
+def write_model(folder: Path) -> None:
+    save_colmap(folder, [], Points(np.zeros((0, 3), np.float32), np.zeros((0, 3), np.uint8)))
+
+
+WRITERS: dict[str, Callable[[Path], object]] = {
+    "film": write_film,
+    "frames": lambda folder: write_video(folder, frames(20), 10.0),
+    "image": lambda folder: write_image(folder / "a.png", 32, 24, frames(20, 1)),
+    "model": write_model,
+    "points": lambda folder: save_points(
+        folder / "a.ply", Points(np.zeros((1, 3)), np.zeros((1, 3), np.uint8))
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_content_and_name_are_on_the_disk(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The content is flushed before a file gets its name, and the folder afterwards."""
+    events: list[tuple[str, int]] = []
+    flush, rename, link = os.fsync, os.rename, os.link
+
+    def fsync(file: int) -> None:
+        events.append(("flushed", os.fstat(file).st_ino))
+        flush(file)
+
+    def named(call: Callable[..., None]) -> Callable[..., None]:
+        def give(source: str, target: str, **options: Any) -> None:
+            status = os.stat(source, dir_fd=options["src_dir_fd"], follow_symlinks=False)
+            events.append(("named", status.st_ino))
+            call(source, target, **options)
+
+        return give
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "rename", named(rename))
+    monkeypatch.setattr(os, "link", named(link))
+    WRITERS[kind](tmp_path)
+    names = [place for place, (event, _) in enumerate(events) if event == "named"]
+    assert names
+    for place in names:
+        assert ("flushed", events[place][1]) in events[:place], "a name for content that is not on the disk"
+    assert ("flushed", tmp_path.stat().st_ino) in events[names[-1] :], "the name is not on the disk"
