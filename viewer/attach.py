@@ -1,32 +1,38 @@
 """Attaching to a run that trains in another process of this machine: `luxel view RUN` shows and steers it live.
 
-A training listens on a loopback port and writes port and secret to attach.json in its run folder, readable by its user
-only. A connection carries one JSON object a line, request and answer in turn; the first must hold the secret:
+A training listens on a Unix socket in a private folder of its user, under a name derived from the run folder, so
+nothing in a run folder says where to connect. Both sides ask the kernel which user is at the other end and accept their
+own only. A connection carries one JSON object a line, request and answer in turn:
 
-    {"token": "...", "do": "status"}    ->  {"ok": {...}}  or  {"error": "...", "remedy": "..."}
+    {"do": "status"}    ->  {"ok": {...}}  or  {"error": "...", "remedy": "..."}
 
-``do`` is one of `RunServer.actions`. What changes the run is done between two steps, in the thread that trains.
+``do`` is one of `RunServer.actions`. What changes the run is done between two steps, in the thread that trains. Lines
+are limited in length and in the time that they may take.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hmac
+import hashlib
 import json
 import os
-import secrets
 import socket
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from luxel.render.errors import LuxelError
+from luxel.render.storage.sockets import Listener, connections, listen, peer
 
-FILE = "attach.json"
-LONGEST = 65_536  # bytes of a request
-PATIENCE = 60.0  # seconds that an answer may take; a step of training, and a checkpoint, may come first
+MAX_REQUEST, MAX_ANSWER = 1 << 16, 1 << 20  # bytes of a line
+MAX_CONNECTIONS = 32  # at once to a training
+MAX_IDLE = 3600.0  # seconds without a request, after which a training ends a connection
+TRANSFER = 10.0  # seconds that a line may take from its first byte, or to be sent
+PATIENCE = 60.0  # seconds that an action between two steps may take; a checkpoint may come first
 CONNECTING = 2.0  # seconds
+NOTICE, NO_ANSWER = 3.0, 15.0  # seconds after which a wait for a status is announced, and given up
 
 
 class RunServer:
@@ -41,10 +47,10 @@ class RunServer:
     """
 
     def __init__(self, run: Any, show: Callable[..., str], hide: Callable[[], None]) -> None:
-        self._run, self._token = run, secrets.token_urlsafe(24)
-        self._file = Path(run.folder.path) / FILE
-        self._listener: socket.socket | None = None
+        self._run = run
+        self._listener: Listener | None = None
         self._connections: set[socket.socket] = set()
+        self._lock = threading.Lock()
         self.actions: dict[str, Callable[[dict[str, Any]], Any]] = {
             "status": lambda _: run.status(),
             "pause": lambda _: run.pause(),
@@ -60,30 +66,23 @@ class RunServer:
         }
 
     def start(self) -> None:
-        """Listens, and writes attach.json.
+        """Listens under the name of the run folder.
 
         Raises:
-            OSError: there is no loopback port, or the file cannot be written.
+            OSError: there is no private folder for sockets, or another process listens for this run folder.
         """
-        listener = socket.create_server(("127.0.0.1", 0))
-        self._listener = listener
-        body = {"pid": os.getpid(), "port": listener.getsockname()[1], "token": self._token}
-        part = self._file.with_name(f".{FILE}.part")
-        part.unlink(missing_ok=True)
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            json.dump(body, file)
-        os.replace(part, self._file)
-        threading.Thread(target=self._accept, args=(listener,), name="luxel-attach", daemon=True).start()
+        self._listener = listen(socket_name(Path(self._run.folder.path)))
+        listening = self._listener.socket
+        threading.Thread(target=self._accept, args=(listening,), name="luxel-attach", daemon=True).start()
 
     def close(self) -> None:
-        """Removes attach.json and ends all connections."""
-        if self._listener is not None:
-            self._listener.close()
-            self._listener = None
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            if json.loads(self._file.read_text())["token"] == self._token:  # not that of a later training
-                self._file.unlink()
-        for connection in list(self._connections):
+        """Stops listening, and ends all connections."""
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.close()
+        with self._lock:
+            present = list(self._connections)
+        for connection in present:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
@@ -97,109 +96,281 @@ class RunServer:
             )
         self._run.between_steps(lambda: self._run.reconfigure(overrides)).result(PATIENCE)
 
-    def _accept(self, listener: socket.socket) -> None:
+    def _accept(self, listening: socket.socket) -> None:
         while True:
             try:
-                connection, _ = listener.accept()
+                connection, _ = listening.accept()
             except OSError:
-                return
+                if self._listener is None:
+                    return
+                time.sleep(0.5)  # such as a lack of descriptors
+                continue
+            if not self._accepts(connection):
+                connection.close()
+                continue
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
-    def _serve(self, connection: socket.socket) -> None:
-        self._connections.add(connection)
-        try:
-            with connection, connection.makefile("rwb") as lines:
-                known = False
-                while line := lines.readline(LONGEST):
-                    answer, known = self._answer(line, known)
-                    lines.write(json.dumps(answer, default=str).encode() + b"\n")
-                    lines.flush()
-                    if not known:
-                        return
-        except (OSError, ValueError):
-            pass  # the other process has gone
-        finally:
-            self._connections.discard(connection)
+    def _accepts(self, connection: socket.socket) -> bool:
+        """Adds a connection of this user, unless there are too many."""
+        if not is_own(connection):
+            return False
+        with self._lock:
+            if self._listener is None or len(self._connections) >= MAX_CONNECTIONS:
+                return False
+            self._connections.add(connection)
+        return True
 
-    def _answer(self, line: bytes, known: bool) -> tuple[dict[str, Any], bool]:
-        """The answer to a line, and whether the connection has shown the secret."""
+    def _serve(self, connection: socket.socket) -> None:
+        lines = Lines(connection)
+        try:
+            with connection:
+                while line := lines.receive(MAX_REQUEST, MAX_IDLE):
+                    lines.send(json.dumps(self._answer(line), default=str).encode())
+        except (OSError, ValueError):
+            pass  # the other process has gone, or sends no lines
+        finally:
+            with self._lock:
+                self._connections.discard(connection)
+
+    def _answer(self, line: bytes) -> dict[str, Any]:
         try:
             request = json.loads(line)
-            known = known or hmac.compare_digest(str(request["token"]).encode(), self._token.encode())
-            action = self.actions[request["do"]] if known else None
+            action = self.actions[request["do"]]
         except (ValueError, KeyError, TypeError, RecursionError):
             return {
                 "error": "this is no request to a training.",
                 "remedy": "Use one version of luxel for both.",
-            }, known
-        if action is None:
-            return {
-                "error": "the token is wrong.",
-                "remedy": f"Read it from {FILE} in the run folder.",
-            }, False
+            }
         try:
-            return {"ok": action(request)}, True
+            return {"ok": action(request)}
         except LuxelError as error:
-            return {"error": error.problem, "remedy": error.remedy}, True
+            return {"error": error.problem, "remedy": error.remedy}
         except Exception as error:  # whatever fails here, the training goes on
-            return {"error": f"{type(error).__name__}: {error}", "remedy": ""}, True
+            return {"error": f"{type(error).__name__}: {error}", "remedy": ""}
+
+
+class Lines:
+    """Lines over a socket, limited in length and time."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket, self._rest = connection, b""
+
+    def receive(self, max_bytes: int, patience: float, on_wait: Callable[[], None] | None = None) -> bytes:
+        """The next line without its end; empty: the other side has closed the connection.
+
+        Args:
+            max_bytes: of the line.
+            patience: seconds until its first byte; the rest must follow within `TRANSFER`.
+            on_wait: called once after `NOTICE` seconds without a byte.
+
+        Raises:
+            TimeoutError: it did not come in time.
+            ValueError: it is longer.
+            OSError: the connection is broken.
+        """
+        begin = time.monotonic()
+        end = begin + patience
+        parts, size = [self._rest], len(self._rest)
+        while b"\n" not in parts[-1]:
+            if size > max_bytes:
+                raise ValueError(f"a line has more than {max_bytes} bytes")
+            until = begin + NOTICE if on_wait is not None and not size else end
+            self._socket.settimeout(max(0.001, min(until, end) - time.monotonic()))
+            try:
+                part = self._socket.recv(1 << 16)
+            except TimeoutError:
+                if time.monotonic() >= end or on_wait is None or size:
+                    raise
+                on_wait()
+                on_wait = None
+                continue
+            if not part:
+                return b""
+            if not size:
+                end = time.monotonic() + TRANSFER
+            elif time.monotonic() >= end:
+                raise TimeoutError("a line takes too long")
+            parts.append(part)
+            size += len(part)
+        line, _, self._rest = b"".join(parts).partition(b"\n")
+        if len(line) > max_bytes:
+            raise ValueError(f"a line has more than {max_bytes} bytes")
+        return line
+
+    def send(self, line: bytes) -> None:
+        """Sends a line.
+
+        Raises:
+            OSError: the connection is broken, or the other side does not read.
+        """
+        self._socket.settimeout(TRANSFER)
+        self._socket.sendall(line + b"\n")
 
 
 class RunEnded(LuxelError):
     """The process that trained the run has ended it."""
 
 
+class NoAnswerError(LuxelError):
+    """The process that trains the run does not answer, as it was stopped."""
+
+
 class RunConnection:
     """A connection to a run that trains in another process; see `connect`."""
 
-    def __init__(self, connection: socket.socket, token: str, folder: Path) -> None:
-        self._socket, self._token, self._folder = connection, token, folder
-        self._lines = connection.makefile("rwb")
+    def __init__(self, connection: socket.socket, folder: Path) -> None:
+        self._socket, self._folder = connection, folder
+        self._lines = Lines(connection)
         self._lock = threading.Lock()
 
-    def request(self, do: str, **values: Any) -> Any:
+    def request(
+        self,
+        do: str,
+        *,
+        patience: float = 2 * PATIENCE,
+        on_wait: Callable[[], None] | None = None,
+        **values: Any,
+    ) -> Any:
         """Sends a request and returns its answer.
 
         Args:
             do: one of `RunServer.actions`.
+            patience: seconds to wait for the answer.
+            on_wait: called once where the answer takes more than `NOTICE` seconds.
 
         Raises:
             RunEnded: the training is over.
-            LuxelError: it refuses.
+            NoAnswerError: no answer came in time; the connection is of no more use.
+            LuxelError: it refuses, or what it answers is no answer.
         """
         with self._lock:
             try:
-                self._lines.write(json.dumps({"token": self._token, "do": do, **values}).encode() + b"\n")
-                self._lines.flush()
-                answer = json.loads(self._lines.readline() or b"null")
-            except (OSError, ValueError):
-                answer = None
-        if answer is None:
+                self._lines.send(json.dumps({"do": do, **values}).encode())
+                line = self._lines.receive(MAX_ANSWER, patience, on_wait)
+            except TimeoutError as error:
+                raise NoAnswerError(
+                    f"{self._folder}: the training does not answer.",
+                    "Let the process go on if it was stopped (kill -CONT), or end it.",
+                ) from error
+            except OSError:
+                line = b""
+            except ValueError as error:
+                raise self._malformed() from error
+        if not line:
             raise RunEnded(f"{self._folder}: the training has ended.", f"luxel view {self._folder} shows it.")
-        if "error" in answer:
-            raise LuxelError(answer["error"], answer["remedy"])
-        return answer["ok"]
+        try:
+            answer = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise self._malformed() from error
+        if isinstance(answer, dict) and "ok" in answer:
+            return answer["ok"]
+        problem, remedy = (
+            (answer.get("error"), answer.get("remedy", "")) if isinstance(answer, dict) else (0, 0)
+        )
+        if not isinstance(problem, str) or not isinstance(remedy, str):
+            raise self._malformed()
+        raise LuxelError(problem, remedy)
+
+    def show(self, serve: dict[str, Any], **beside: Any) -> str:
+        """Starts the viewer of the run and returns its address; see `RunServer`.
+
+        Raises:
+            LuxelError: as `request`.
+        """
+        address = self.request("show", serve=serve, **beside)
+        if not isinstance(address, str) or not address.isprintable():
+            raise self._malformed()
+        return address
+
+    def _malformed(self) -> LuxelError:
+        return LuxelError(
+            f"{self._folder}: what answers for its training is not luxel, or another version of it.",
+            "End that process, or use one version of luxel for both.",
+        )
+
+    @property
+    def process(self) -> int:
+        """Number of the process that trains."""
+        return peer(self._socket)[0]
 
     def close(self) -> None:
         """Ends the connection; the training goes on."""
-        with contextlib.suppress(OSError, ValueError):
-            self._lines.close()
         self._socket.close()
 
 
-def connect(folder: Path) -> RunConnection | None:
-    """A connection to the training of a run folder; None where no process of this machine and user trains it."""
+def socket_name(folder: Path) -> str:
+    """The name of the socket of the training of a run folder.
+
+    Raises:
+        OSError: there is no such folder.
+    """
+    path = folder.resolve(strict=True)
+    status = os.stat(path)
+    identity = b"%d:%d:%s" % (status.st_dev, status.st_ino, os.fsencode(path))
+    return f"run-{hashlib.sha256(identity).hexdigest()[:24]}"
+
+
+def is_own(connection: socket.socket) -> bool:
+    """Whether a process of this user is at the other end of a connection."""
     try:
-        body = json.loads((Path(folder) / FILE).read_text())
-        port, token = int(body["port"]), str(body["token"])
-        link = socket.create_connection(("127.0.0.1", port), CONNECTING)
-    except (OSError, ValueError, KeyError, TypeError, OverflowError):
-        return None
-    link.settimeout(2 * PATIENCE)
-    connection = RunConnection(link, token, Path(folder))
+        return peer(connection)[1] == os.getuid()
+    except OSError:
+        return False
+
+
+def connect(folder: Path, say: Callable[[str], None] | None = None) -> RunConnection | None:
+    """A connection to the training of a run folder; None where no process of this machine and user trains it.
+
+    Args:
+        folder: of the run.
+        say: receives a message where the training lets wait for its answer.
+
+    Raises:
+        NoAnswerError: it does not answer within `NO_ANSWER` seconds.
+        LuxelError: what answers is not luxel.
+    """
     try:
-        connection.request("status")
-    except LuxelError:  # the port belongs to another program by now
-        connection.close()
-        return None
-    return connection
+        name = socket_name(Path(folder))
+        for link in connections(name, CONNECTING):
+            connection = RunConnection(link, Path(folder))
+            try:
+                if is_own(link) and check(connection, folder, say):
+                    return connection
+            except BaseException:
+                connection.close()
+                raise
+            connection.close()
+    except TimeoutError as error:
+        raise NoAnswerError(
+            f"{folder}: the training takes no connection.", "Let the process go on, or end it."
+        ) from error
+    except OSError:
+        pass
+    return None
+
+
+def check(connection: RunConnection, folder: Path, say: Callable[[str], None] | None = None) -> bool:
+    """Whether a training still runs.
+
+    Args:
+        connection: to it.
+        folder: of the run, for the message.
+        say: receives a message where it lets wait for its answer.
+
+    Raises:
+        NoAnswerError: it does not answer within `NO_ANSWER` seconds.
+        LuxelError: what answers is not luxel.
+    """
+
+    def on_wait() -> None:
+        if say is not None:
+            say(
+                f"{folder}: waiting for process {connection.process}, which trains this run and does not answer; "
+                f"{NO_ANSWER:.0f} s at most."
+            )
+
+    try:
+        connection.request("status", patience=NO_ANSWER, on_wait=on_wait)
+    except RunEnded:
+        return False
+    return True

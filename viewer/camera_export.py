@@ -13,7 +13,7 @@ from luxel.viewer.origin import load_origin
 from luxel.viewer.progress import opening
 
 
-def write_cameras(run: Path, out: Path, *, force: bool = False) -> str:
+def write_cameras(run: Path, out: Path, capture: Path | None = None, *, force: bool = False) -> str:
     """Writes the cameras and points that a run was trained on; returns what was written, in words.
 
     The lenses are those of the original images. Poses are those of the training: refined by bundle adjustment with
@@ -22,12 +22,13 @@ def write_cameras(run: Path, out: Path, *, force: bool = False) -> str:
     Args:
         run: folder of the run.
         out: folder of the model.
+        capture: in place of the one that the run names.
         force: replace files of a model there that luxel did not write.
 
     Raises:
         LuxelError: the capture cannot be opened, or a file cannot be written.
     """
-    origin = load_origin(run)
+    origin = load_origin(run, capture)
     refined = origin.poses == "refine" or refines_poses(run)
     with opening("opening the capture") as on_progress:
         options = ReadOptions(
@@ -40,9 +41,9 @@ def write_cameras(run: Path, out: Path, *, force: bool = False) -> str:
         contents = read_contents(Path(origin.path), options)
         points, poses = contents.points, {}
         if points is None or refined:
-            capture = origin.open(on_progress)
-            points = capture.points if points is None else points
-            views = [*refined_views(run, capture), *capture.test]
+            opened = origin.open(on_progress)
+            points = opened.points if points is None else points
+            views = [*refined_views(run, opened), *opened.test]
             poses = {view.name: view.camera.world_to_cam.double().numpy() for view in views}
     if refined:
         names = shorten_names(contents.images)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from luxel.viewer.commands import warm_start
+from luxel.viewer.process.signals import exit_status, line_about
 from luxel.viewer.web.access.free_memory import limit_heaps
 
 COMMANDS = {
@@ -29,7 +30,7 @@ COMMANDS = {
 SERVING = ("train", "view", "demo")  # commands whose process may serve the viewer
 # Commands that need torch whatever is asked of them.
 COMPUTING = (*SERVING, "eval", "render", "segment", "inspect")
-BAD_INPUT, INTERRUPTED = 2, 130
+BAD_INPUT = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Returns:
         The exit status: 0 done, 1 a check of `doctor`, a part of a benchmark or saving a run failed, 2 bad input or
-        usage, 130 interrupted.
+        usage, 130, 143 or 129 ended by SIGINT (Ctrl-C), SIGTERM or SIGHUP.
     """
     # Read when torch is imported. Threads that spin at the end of a parallel loop take the CPU from everything else
     # that runs, such as the renders of the viewer.
@@ -77,9 +78,9 @@ def run_guarded(name: str, arguments: Sequence[str]) -> int:
         return command.execute()
     except LuxelError as error:
         return _complain(error.problem, error.remedy)
-    except KeyboardInterrupt:
-        print("Interrupted.", file=sys.stderr)
-        return INTERRUPTED
+    except KeyboardInterrupt as error:
+        print(line_about(error), file=sys.stderr)
+        return exit_status(error)
     except BrokenPipeError:  # `luxel eval ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -96,6 +97,11 @@ def run_guarded(name: str, arguments: Sequence[str]) -> int:
         if is_out_of_memory(error):
             where = where_memory_ran_out(error)
             return _complain(f"{where} ran out of memory.", _memory_remedy(name, arguments))
+        if isinstance(error, ImportError) and not (error.name or "").startswith("luxel"):
+            return _complain(
+                f"a package cannot be imported ({error}).",
+                "`luxel doctor` says what is missing; where memory is limited (ulimit -v), allow more.",
+            )
         if not isinstance(error, OSError) or error.filename is None:
             raise
         return _complain(
@@ -161,6 +167,7 @@ def parse(name: str, arguments: Sequence[str]) -> Any:
     from luxel.render.bounds import check_all, unchecked
     from luxel.viewer.commands.options import option_name, refuse_empty
     from luxel.viewer.help_texts import description, join_option_lines
+    from luxel.viewer.process.streams import drawn_outputs
 
     refuse_empty(arguments)
     command: Any = getattr(importlib.import_module(f"luxel.viewer.commands.{name}"), COMMANDS[name][0])
@@ -175,7 +182,7 @@ def parse(name: str, arguments: Sequence[str]) -> Any:
         join_option_lines(command)
     if hasattr(command, "defaults"):  # for example the options of a run that is resumed
         options["default"] = command.defaults(options["args"])
-    with unchecked():
+    with unchecked(), drawn_outputs():
         made = tyro.cli(command, **options)
     check_all(made, naming=option_name)
     return made
@@ -214,6 +221,7 @@ def _overview() -> str:
         "  luxel view runs/first                  opens it in the browser",
         "  luxel render runs/first --out tour.mp4",
         "",
-        "Exit status: 0 done, 1 a check failed, 2 wrong input or usage, 130 interrupted.",
+        "Exit status: 0 done, 1 a check failed, 2 wrong input or usage, 120 output was lost, 128 and the number of the",
+        "signal that ended it (130: Ctrl-C).",
     ]
     return "\n".join(lines)

@@ -9,7 +9,6 @@ import os
 import platform
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -306,18 +305,23 @@ def _video() -> Finding:
 
 
 def _cache() -> Finding:
-    """Where structure from motion is kept for captures that cannot be written to."""
-    folder = Path.home() / ".cache" / "luxel"
-    existing = next(p for p in [folder, *folder.parents] if p.exists())
-    try:
-        with tempfile.TemporaryFile(dir=existing):
-            pass
-    except OSError as error:
+    """Where structure from motion works, and where results of captures are that cannot be written to."""
+    from luxel.render.storage import places
+
+    folder = places.cache_folder()
+    if folder is None:
         return Finding(
             "cache",
             "note",
-            f"{folder} cannot be written ({error.strerror})",
-            "Make it writable, or keep captures in writable folders: their caches are then kept beside the images.",
+            "no cache folder can be written: what is computed of captures is lost when luxel ends",
+            "Set XDG_CACHE_HOME to a folder that you can write to.",
+        )
+    if folder.name != places.APPLICATION:
+        return Finding(
+            "cache",
+            "note",
+            f"{folder}, as there is no home folder that can be written: it may be emptied at any time",
+            "Set XDG_CACHE_HOME or HOME to a folder that you can write to.",
         )
     return Finding("cache", "ok", f"{folder} can be written")
 

@@ -17,7 +17,7 @@ from luxel.render.fields.tiled_image import TiledImage
 from luxel.render.native import best_device
 from luxel.render.runs.run_folder import RunFolder
 from luxel.render.runs.strict_json import JsonError, validated
-from luxel.viewer.origin import Origin, load_origin
+from luxel.viewer.origin import GIVE_CAPTURE, Origin, load_origin, require_own_file
 from luxel.viewer.runs import RunError
 
 LINEAR = (".hdr", ".exr")  # images of linear colours
@@ -69,21 +69,30 @@ class FieldOrigin:
         return FieldOrigin(kind, path if made_up else str(Path(path).resolve()), capture)
 
     @staticmethod
-    def of_run(folder: Path) -> FieldOrigin:
+    def of_run(folder: Path, data: Path | None = None, *, remedy: str = GIVE_CAPTURE) -> FieldOrigin:
         """What the run of a field was trained on.
 
+        Args:
+            folder: of the run.
+            data: that the user gives in place of it.
+            remedy: of the error about data that the run may not name, see `luxel.viewer.origin.load_origin`.
+
         Raises:
-            LuxelError: config.json is missing, damaged, or does not name the data.
+            LuxelError: it may not name its data, or config.json is missing, damaged, or does not name the data.
         """
         body = RunFolder.read_body(folder)
         try:
             kind = validated(body["config"].get("field"), str)
             if "capture" in body:
-                origin = load_origin(folder)
+                origin = load_origin(folder, data, remedy=remedy)
                 return FieldOrigin(kind, origin.path, origin)
             given = validated(body.get("data"), Origin)
             stream = validated(body["data"].get("stream", False), bool)
             limits = Origin("", max_size=given.max_size, max_megapixels=given.max_megapixels)
+            if data is not None:
+                given.path = str(data)
+            elif given.path != data_type_of(kind).made_up:
+                require_own_file(folder, body, given.path, remedy, "data")
             return FieldOrigin(kind, given.path, limits, stream, folder)
         except JsonError as error:
             raise RunError(

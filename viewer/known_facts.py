@@ -20,14 +20,19 @@ from luxel.scenes import Capture
 from luxel.scenes.files.scene_facts import facts_from
 from luxel.scenes.files.scene_files import load_facts
 from luxel.scenes.files.scene_format import SceneFacts
-from luxel.viewer.origin import load_origin
+from luxel.viewer.origin import in_words, load_origin
 from luxel.viewer.progress import opening
 from luxel.viewer.runs import has_capture
 from luxel.viewer.web.drawable import Drawable
 
 
 def known_facts(
-    path: Path, scene: Drawable, *, axes: str | None = None, open_capture: bool = False
+    path: Path,
+    scene: Drawable,
+    *,
+    axes: str | None = None,
+    open_capture: bool = False,
+    capture: Path | None = None,
 ) -> SceneFacts:
     """The facts of a scene, in luxel's axes.
 
@@ -36,6 +41,7 @@ def known_facts(
         scene: what it holds.
         axes: of the file, see `luxel.scenes.load_primitives`.
         open_capture: open the capture of a run whose configuration does not have the up direction.
+        capture: in place of the one that the run names.
 
     Raises:
         LuxelError: the scene file or the configuration cannot be read.
@@ -51,7 +57,7 @@ def known_facts(
         facts = facts_from(about if isinstance(about, dict) else {})
         facts = SceneFacts(antialiased=read_config(path)[0].antialiased, up=facts.up)
         if facts.up is None and open_capture and has_capture(path):
-            facts = replace(facts, up=_up_of_capture(path))
+            facts = replace(facts, up=_up_of_capture(path, capture))
     return facts if scene.antialiases else replace(facts, antialiased=None)
 
 
@@ -72,10 +78,10 @@ def _is_scene(path: Path) -> bool:
     return format_of(path) is not None or (path / "scene.ply").is_file()
 
 
-def _up_of_capture(path: Path) -> tuple[float, float, float] | None:
+def _up_of_capture(path: Path, capture: Path | None) -> tuple[float, float, float] | None:
     try:
         with opening("opening the capture") as on_progress:
-            return as_up(load_origin(path).open(on_progress).up)
+            return as_up(load_origin(path, capture).open(on_progress).up)
     except LuxelError as error:
-        print(f"The up direction is not known: {error.problem}", file=sys.stderr)
+        print(f"The up direction is not known: {in_words(error)}", file=sys.stderr)
         return None

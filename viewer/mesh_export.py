@@ -61,6 +61,7 @@ def write_surface(
     device: torch.device,
     resolution: int | None,
     finish: MeshFinish,
+    capture_path: Path | None = None,
 ) -> str:
     """Writes the surface that the photographs' cameras see of a scene; returns what was written, in words.
 
@@ -71,11 +72,12 @@ def write_surface(
         device: that renders and fuses.
         resolution: see `finished_surface`; None: 512, or 256 without a GPU.
         finish: what is done with the surface.
+        capture_path: of the capture, in place of the one that the run names.
 
     Raises:
         LuxelError: the run has no cameras, or as `finished_surface`.
     """
-    if not has_capture(run):
+    if capture_path is None and not has_capture(run):
         raise LuxelError(
             f"{run}: a mesh of {scene.noun} needs the cameras that they were trained from.",
             "Give the folder of a run that was trained on a capture.",
@@ -84,7 +86,7 @@ def write_surface(
     triangles = finish.triangles or (TEXTURED_TRIANGLES if finish.texture else None)
     render = {"antialiased": read_config(run)[0].antialiased} if scene.antialiases else {}
     with opening("opening the capture") as on_progress:
-        capture = load_origin(run).open(on_progress)
+        capture = load_origin(run, capture_path).open(on_progress)
         cameras = [view.camera for view in (*refined_views(run, capture), *capture.test)]
         surface = finished_surface(
             scene.to(device),

@@ -7,13 +7,17 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from luxel.render.errors import LuxelError
+from luxel.render.runs.provenance import UntrustedRunError, is_inside, require_trusted
 from luxel.render.runs.run_folder import RunFolder
 from luxel.render.runs.strict_json import JsonError, validated
 from luxel.render.train.config import TrainConfig
-from luxel.scenes import Capture, supervise
+from luxel.scenes import Capture, demo_path, supervise
 from luxel.scenes import open as open_capture
 from luxel.scenes.captures.panoramas.layout import PanoramaOptions
 from luxel.viewer.runs import RunError
+
+GIVE_CAPTURE = "Give the capture yourself: --capture PATH."
 
 
 @dataclass
@@ -111,8 +115,60 @@ def _absolute(path: Path | None) -> str | None:
     return None if path is None else str(path.resolve())
 
 
-def load_origin(folder: Path) -> Origin:
-    """How the capture of a run was opened.
+def load_origin(
+    folder: Path,
+    capture: Path | None = None,
+    *,
+    points: Path | None = None,
+    adds_depth: bool = False,
+    remedy: str = GIVE_CAPTURE,
+) -> Origin:
+    """How the capture of a run is opened: the one that the user gives, or the one that the run names, if it may.
+
+    A run names a capture outside of its folder only where this user made the run (`luxel.render.runs.provenance`).
+
+    Args:
+        folder: of the run.
+        capture: that the user gives in place of the one that the run was trained on.
+        points: file of points that give depth that the user gives.
+        adds_depth: whether `Origin.add_depth` will be called.
+        remedy: of the error about a capture that the run may not name.
+
+    Raises:
+        UntrustedRunError: it may not name its capture, or its file of points.
+        LuxelError: config.json is absent, damaged, or does not name the capture.
+    """
+    body = RunFolder.read_body(folder)
+    origin = read_origin(folder)
+    if capture is not None:
+        origin.path = str(capture)
+    else:
+        require_own_file(folder, body, origin.path, remedy)
+    if points is not None:
+        origin.depth_points = str(points.resolve())
+    elif adds_depth and origin.depth_points is not None:
+        require_own_file(
+            folder, body, origin.depth_points, "Give it yourself: --depth-points FILE.", "file of points"
+        )
+    return origin
+
+
+def require_own_file(
+    folder: Path, body: dict[str, Any], path: str, remedy: str, what: str = "capture"
+) -> None:
+    """Refuses a file that a run may not name; see `luxel.render.runs.provenance.require_trusted`. Any run may name the
+    capture that is part of luxel."""
+    if not is_inside(demo_path(), path):
+        require_trusted(folder, body, path, remedy, what)
+
+
+def in_words(error: LuxelError) -> str:
+    """Why a capture was not opened; where the run may not name it, what to do about it too."""
+    return str(error) if isinstance(error, UntrustedRunError) else error.problem
+
+
+def read_origin(folder: Path) -> Origin:
+    """What config.json of a run says about its capture, which is not to be opened so: see `load_origin`.
 
     Raises:
         LuxelError: config.json is absent, damaged, or does not name the capture.

@@ -8,16 +8,20 @@ from typing import Any
 
 from luxel.render.errors import LuxelError
 from luxel.render.runs.run_folder import RunFolder
-from luxel.viewer.origin import load_origin
+from luxel.viewer.origin import in_words, load_origin
 from luxel.viewer.progress import opening
 from luxel.viewer.scoring import COLOURS
 
 
-def page_start(folder: Path) -> dict[str, Any]:
+def page_start(folder: Path, capture: Path | None = None) -> dict[str, Any]:
     """Options of `luxel.scenes.files.sog.html_page.save_html_page` for the scene of a run.
 
     The camera starts at the first view of the run's capture. Where that cannot be opened, a line on stderr says so, and
     the page frames the scene.
+
+    Args:
+        folder: of the run.
+        capture: in place of the one that the run names.
     """
     body = RunFolder.read_body(folder)
     options: dict[str, Any] = {
@@ -25,8 +29,10 @@ def page_start(folder: Path) -> dict[str, Any]:
     }
     try:
         with opening("opening the capture") as on_progress:
-            capture = load_origin(folder).open(on_progress)
+            opened = load_origin(folder, capture).open(on_progress)
     except LuxelError as error:
-        print(f"The page frames the scene, as its capture cannot be opened: {error.problem}", file=sys.stderr)
+        print(
+            f"The page frames the scene, as its capture cannot be opened: {in_words(error)}", file=sys.stderr
+        )
         return options
-    return {**options, "view": capture.views[0].camera}
+    return {**options, "view": opened.views[0].camera}

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -16,6 +17,8 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
+
+from luxel.render.runs.notices import visible
 
 console = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -64,11 +67,13 @@ def describe(capture: Any) -> None:
     views = [*capture.train, *capture.test]
     sizes = sorted({(view.camera.width, view.camera.height) for view in views})
     size = f"{sizes[0][0]}x{sizes[0][1]}" if len(sizes) == 1 else f"{len(sizes)} sizes"
+    name = escape(visible(capture.name))
     console.print(
-        f"[bold]{capture.name}[/]: {capture.format}, {len(capture.train)} views to train on and "
-        f"{len(capture.test)} held out ({capture.holdout}), {size}, {len(capture.points.xyz):,} points"
+        f"[bold]{name}[/]: {capture.format}, {len(capture.train)} views to train on and "
+        f"{len(capture.test)} held out ({escape(visible(capture.holdout))}), {size}, "
+        f"{len(capture.points.xyz):,} points"
     )
     if capture.pose_report:
-        console.print(f"[bold]{capture.name}[/]: {capture.pose_report}")
+        console.print(f"[bold]{name}[/]: {escape(visible(capture.pose_report))}")
     for warning in capture.warnings:
-        console.print("[yellow]note[/] " + str(warning).replace("[", "\\["))
+        console.print("[yellow]note[/] " + escape(visible(str(warning))))

@@ -52,7 +52,7 @@ def times_of(scene: Drawable, capture: Callable[[], Capture] | None = None) -> t
             views = capture().views
         except LuxelError as error:
             print(
-                f"Using the times of the scene, as its capture cannot be opened: {error.problem}",
+                f"Using the times of the scene, as its capture cannot be opened: {error}",
                 file=sys.stderr,
             )
     return time_range(scene, views)

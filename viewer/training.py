@@ -48,7 +48,7 @@ ENDS = {
     "stopped": "it was stopped",
     "interrupted": "interrupted",
 }
-INTERRUPTED, BAD_END = 130, 1
+BAD_END, SIGNALLED = 1, 128  # exit statuses; to the second the number of the signal is added
 
 
 def fit(
@@ -81,7 +81,8 @@ def fit(
         remarks: sentences about a finished run, which are printed and written to its report.
 
     Returns:
-        The exit status: 0; 1 where the run could not be saved completely or its folder was deleted; 130 after Ctrl-C.
+        The exit status: 0; 1 where the run could not be saved completely or its folder was deleted; 128 and the number
+        of the signal after Ctrl-C, SIGTERM or SIGHUP.
     """
     about = origin.about(capture)
 
@@ -151,7 +152,8 @@ def run_watched(
         conclude: called with the result of a run that was not interrupted.
 
     Returns:
-        The exit status: 0; 1 where the run could not be saved completely or its folder was deleted; 130 after Ctrl-C.
+        The exit status: 0; 1 where the run could not be saved completely or its folder was deleted; 128 and the number
+        of the signal after Ctrl-C, SIGTERM or SIGHUP.
     """
     folder = trainer.folder.path
     live = LiveViewer(session, render)
@@ -168,7 +170,7 @@ def run_watched(
             trainer.say(f"`luxel view {folder}` cannot attach to this run ({error.strerror or error}).")
         result = _trained(trainer)
         server.close()
-        if result.reason != "interrupted":
+        if not trainer.loop.signal:
             _concluded(conclude, result)
         unsaved = result.checkpoint is None or result.scene is None
         if unsaved:
@@ -178,8 +180,10 @@ def run_watched(
             )
         if lost := trainer.folder.lost:
             print(f"luxel: {lost}", file=sys.stderr)
-        if result.reason == "interrupted":
-            return INTERRUPTED
+        if trainer.loop.signal:
+            if result.reason != "interrupted":
+                print(f"luxel: {folder}: the run is complete; its report was not written.", file=sys.stderr)
+            return SIGNALLED + trainer.loop.signal
         if app is not None:
             from luxel.viewer.web.serving import serve_until_interrupted
 

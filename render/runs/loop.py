@@ -106,6 +106,7 @@ class TrainingLoop:
         cpu_seconds: processor time of this process during steps on a CPU, of all its threads together.
         speed: running mean of steps per second; 0 before the first step.
         done: whether the run has ended otherwise than by Ctrl-C.
+        signal: number of the signal that ended the run, or came while its results were written; 0: none.
     """
 
     def __init__(self, device: torch.device, say: Callable[[str], None] | None = None) -> None:
@@ -114,7 +115,7 @@ class TrainingLoop:
         self._display = ProgressDisplay()
         self.say = say or self._display.say
         self.steps_done, self.train_seconds, self.cpu_seconds, self.speed = 0, 0.0, 0.0, 0.0
-        self.done = False
+        self.done, self.signal = False, 0
         self._go, self._stop, self._single_steps, self._over = Event(), False, 0, False
         self._go.set()
         self._requests: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
@@ -216,7 +217,10 @@ class TrainingLoop:
                     self._save_when_due(run)
             self._over = True
             self._refuse_requests()
-            return run.finish(reason)
+            try:
+                return run.finish(reason)
+            finally:
+                self.signal = interrupt.number
 
     def used_memory(self) -> int:
         """Bytes of the device in use, see `luxel.render.runs.memory.used_memory`, without the copy of a checkpoint."""

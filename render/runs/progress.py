@@ -10,6 +10,8 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
+from luxel.render.runs.notices import visible
+
 BYTES = 2**30
 
 
@@ -54,7 +56,7 @@ class ProgressDisplay:
 
     def say(self, message: str) -> None:
         """Prints a message above the display."""
-        self.console.print(message, highlight=False, soft_wrap=True, markup=False)
+        self.console.print(visible(message), highlight=False, soft_wrap=True, markup=False)
 
 
 def one_line(status: dict[str, Any]) -> str:

@@ -24,6 +24,8 @@ from luxel.render.runs.identity import FORMAT, KEY, Identity, identity_in
 from luxel.render.runs.memory import is_out_of_memory
 from luxel.render.runs.metrics_log import MetricsLog
 from luxel.render.runs.owner import is_gone, own
+from luxel.render.runs.provenance import ENTRY as PROOF
+from luxel.render.runs.provenance import proof_of_origin
 from luxel.render.runs.results import write_result
 from luxel.render.runs.run_config import FILE, has_config, read_config_file
 from luxel.render.runs.strict_json import DIGEST, finite, sealed
@@ -31,7 +33,7 @@ from luxel.render.storage.descriptors import ForeignFileError, make_folders
 from luxel.render.storage.folder import Batch, OutputFolder
 
 CHECKPOINTS = "checkpoints"
-RESERVED = ("format", KEY, DIGEST)  # entries of config.json that `RunFolder.write_config` makes
+RESERVED = ("format", KEY, PROOF, DIGEST)  # entries of config.json that `RunFolder.write_config` makes
 
 
 class Config(Protocol):
@@ -153,9 +155,9 @@ class RunFolder:
         about = {name: value for name, value in about.items() if name not in RESERVED}
         plain = finite(json.loads(json.dumps({"config": config.to_dict(), **about}, default=str)))
         self._identity = self._identity or self._identity_of_resumed(plain["config"], capture)
-        body = sealed(
-            {"format": FORMAT, KEY: msgspec.to_builtins(self._identity), "versions": versions, **plain}
-        )
+        proof = proof_of_origin(self.path, self._identity.id, plain)
+        head = {"format": FORMAT, KEY: msgspec.to_builtins(self._identity), PROOF: proof}
+        body = sealed({**head, "versions": versions, **plain})
         self._write_body(body)
         self.body = body
 

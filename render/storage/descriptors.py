@@ -59,9 +59,9 @@ def opened_folder(
             except FileNotFoundError:
                 if not make:
                     raise
-                with contextlib.suppress(FileExistsError):
+                with contextlib.suppress(FileExistsError):  # another thread or process was faster
                     os.mkdir(name, dir_fd=handle)
-                    os.fsync(handle)
+                flush_folder(handle)
                 inner = _opened(handle, name)
             except OSError as error:
                 if error.errno not in (errno.ELOOP, errno.ENOTDIR):
@@ -95,9 +95,9 @@ def make_folders(path: Path) -> None:
         missing.append(at)
         at = at.parent
     for folder in reversed(missing):
-        with contextlib.suppress(FileExistsError):
+        with contextlib.suppress(FileExistsError):  # another thread or process was faster
             os.mkdir(folder)
-            flush_folder(folder.parent)
+        flush_folder(folder.parent)
     if not path.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
 

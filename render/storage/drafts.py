@@ -27,6 +27,7 @@ class Draft:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.folder: int | None = None  # descriptor of its open folder
         self.content: Content | None = None
         self.target: Path | None = None
         self._file: BinaryIO | None = None
@@ -35,8 +36,21 @@ class Draft:
     def file(self) -> BinaryIO:
         """The open file, binary, for reading and writing."""
         if self._file is None:
-            self._file = open(self.path, "r+b")  # noqa: SIM115  # closed when its context ends
+            if self.folder is None:
+                raise ValueError("the file is open only inside of its context")
+            flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+            self._file = os.fdopen(os.open(self.path.name, flags, dir_fd=self.folder), "r+b")
         return self._file
+
+    def make(self, folder: int, mode: int = MODE) -> None:
+        """Makes the file in an open folder.
+
+        Args:
+            folder: its descriptor, open until the file is closed.
+            mode: permissions, before the umask of the process.
+        """
+        os.close(os.open(self.path.name, NEW, mode, dir_fd=folder))
+        self.folder = folder
 
     def close(self) -> None:
         """Closes the file, which is written out."""

@@ -22,7 +22,7 @@ from luxel.render.storage.descriptors import (
     parts_of,
     status_of,
 )
-from luxel.render.storage.drafts import MODE, NEW, Draft, forget_stamp, is_stamped, stamp
+from luxel.render.storage.drafts import Draft, forget_stamp, is_stamped, stamp
 from luxel.render.storage.journal import journal, temporary_name
 from luxel.render.storage.manifest import NAME as MANIFEST
 from luxel.render.storage.manifest import Content, Manifest, content_of
@@ -92,7 +92,10 @@ class OutputFolder:
 
     def names(self, pattern: re.Pattern[str] | None = None) -> list[str]:
         """Names of the manifest that match a pattern as a whole, whether or not their files are there."""
-        return [name for name in self._all() if pattern is None or pattern.fullmatch(name)]
+        self._all()
+        with self._lock:
+            names = list(self._known or ())
+        return [name for name in names if pattern is None or pattern.fullmatch(name)]
 
     @contextmanager
     def writing(self, name: str, suffix: str = "") -> Iterator[Draft]:
@@ -139,6 +142,11 @@ class OutputFolder:
                 deleted.append(name)
             elif os.path.lexists(self.path / name):
                 others.append(name)
+        for folder in dict.fromkeys(parts_of(name)[:-1] for name in deleted):
+            with contextlib.suppress(OSError, ForeignFileError), self.opened(folder) as handle:
+                flush_folder(
+                    handle
+                )  # before the manifest forgets them: after a power cut they would be foreign
         with contextlib.suppress(OSError, ForeignFileError), self._lock:
             self.manifest.drop(deleted)
             for name in deleted:
@@ -297,7 +305,7 @@ class Batch:
         complete = False
         try:
             with self._folder.opened(parts[:-1], make=True) as handle:
-                os.close(os.open(temporary, NEW, MODE, dir_fd=handle))
+                draft.make(handle)
                 try:
                     yield draft
                     draft.close()

@@ -54,6 +54,7 @@ class Journal:
         self._present: set[str] = set()
         self._file: int | None = None
         self._path: Path | None = None
+        self._pid = os.getpid()
 
     def note(self, path: Path) -> None:
         """Notes a temporary file or folder that will be made."""
@@ -76,7 +77,9 @@ class Journal:
                     os.ftruncate(self._file, 0)
 
     def close(self) -> None:
-        """Removes the journal, unless it still names temporary files."""
+        """Removes the journal, unless it still names temporary files, or this is a child of its process."""
+        if self._pid != os.getpid():
+            return
         with self._lock:
             if self._file is not None and not self._present:
                 with contextlib.suppress(OSError):
@@ -159,7 +162,11 @@ def _start_of(pid: int) -> int:
 
 @cache
 def _host() -> str:
-    return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
+    """What process numbers are unique in: the machine, and the process namespace of a container."""
+    namespace = ""
+    with contextlib.suppress(OSError):
+        namespace = os.readlink("/proc/self/ns/pid")
+    return hashlib.sha256(f"{socket.gethostname()} {namespace}".encode()).hexdigest()[:8]
 
 
 @cache
@@ -212,7 +219,8 @@ def scratch_folder(near: Path | None = None) -> Iterator[Path]:
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)
-        journal().forget(path)
+        if not os.path.lexists(path):  # else a later process tries again
+            journal().forget(path)
 
 
 def _after_fork() -> None:

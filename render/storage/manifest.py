@@ -13,17 +13,28 @@ import hashlib
 import json
 import os
 import threading
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from luxel.render.storage.descriptors import foreign, open_in_place, open_regular, opened_folder, parts_of
-from luxel.render.storage.journal import temporary_name
+from luxel.render.storage.descriptors import (
+    ForeignFileError,
+    flush_folder,
+    foreign,
+    open_in_place,
+    open_regular,
+    opened_folder,
+    parts_of,
+)
+from luxel.render.storage.journal import journal, temporary_name
 
 NAME = ".luxel-manifest.jsonl"
 HEAD = {"luxel": "manifest", "format": 1}
-LARGEST = 256 << 20  # bytes that are read
+LARGEST = 64 << 20  # bytes that are read
 COMPACT = 4096  # lines from which those that later ones replace are dropped
+LOOK_EVERY = 100 * COMPACT  # bytes after which lines are counted
+LONGEST_WAIT = 5.0  # seconds for the lock of another process, which holds it for milliseconds
 _CHUNK = 1 << 22  # bytes
 
 
@@ -54,9 +65,6 @@ class Manifest:
     parts: tuple[str, ...] = ()
     make_root: bool = True
     _lock: Any = field(default_factory=threading.Lock, repr=False)
-    _long: int = field(
-        default=100 * COMPACT, repr=False
-    )  # bytes from which it is looked through for old lines
 
     @property
     def path(self) -> Path:
@@ -71,7 +79,7 @@ class Manifest:
                 open_regular(NAME, folder=handle, follow=False),
             ):
                 return True
-        except (OSError, ValueError):
+        except (OSError, ForeignFileError):
             return False
 
     def read(self) -> dict[str, list[Content]]:
@@ -83,7 +91,7 @@ class Manifest:
                 open_regular(NAME, folder=handle, follow=False) as file,
             ):
                 return _entries(file)
-        except (OSError, ValueError):
+        except (OSError, ForeignFileError):
             return {}
 
     def add(self, contents: dict[str, Content]) -> None:
@@ -107,52 +115,100 @@ class Manifest:
     def _append(self, entries: list[dict[str, Any]]) -> None:
         if not entries:
             return
-        text = b"".join(json.dumps(entry).encode() + b"\n" for entry in entries)
+        text = b"".join(_line(entry) for entry in entries)
         with self._lock, opened_folder(self.root, self.parts, make=True, make_root=self.make_root) as handle:
             while True:
                 file = open_in_place(handle, NAME, self.path, os.O_RDWR | os.O_APPEND)
                 try:
-                    with contextlib.suppress(OSError):  # a network folder may know no locks
-                        fcntl.flock(file, fcntl.LOCK_EX)
+                    locked = _locked(file)
                     if not _is_at(file, handle):  # another process has just written a shorter one
                         continue
-                    size = os.fstat(file).st_size
-                    if size == 0:
-                        text = json.dumps(HEAD).encode() + b"\n" + text
-                    elif not _has_head(file):
-                        raise foreign(self.path)
-                    elif os.pread(file, 1, size - 1) != b"\n":  # torn by a kill
-                        text = b"\n" + text
-                    _write_all(file, text)
-                    os.fsync(file)
-                    if size > self._long:
-                        self._compact(handle)
-                        self._long = max(self._long, 2 * size)  # all of its lines may be needed
+                    before = os.fstat(file).st_size
+                    self._append_to(file, text)
+                    if before == 0:  # its name must not be lost where those of the files are not
+                        flush_folder(handle)
+                    if locked and before // LOOK_EVERY != (before + len(text)) // LOOK_EVERY:
+                        with contextlib.suppress(OSError):  # it is complete without that
+                            self._compact(handle)
                     return
                 finally:
                     os.close(file)
 
+    def _append_to(self, file: int, text: bytes) -> None:
+        """Appends lines to the open file and flushes them to the disk."""
+        size = os.fstat(file).st_size
+        if size and not _has_head(file):
+            if not _is_torn_head(file, size):
+                raise foreign(self.path)
+            os.ftruncate(file, 0)
+            size = 0
+        if size == 0:
+            text = _line(HEAD) + text
+        elif os.pread(file, 1, size - 1) != b"\n":  # torn by a kill
+            text = b"\n" + text
+        try:
+            _write_all(file, text)
+        except OSError:
+            with contextlib.suppress(OSError):  # of a full disk: half a line is of no use
+                os.ftruncate(file, size)
+            raise
+        os.fsync(file)
+
     def _compact(self, handle: int) -> None:
-        """Writes it anew with the newest content of each name, where it has many lines; its lock is held."""
+        """Writes it anew with what may still be under each name, where it has many lines; its lock is held."""
         with open_regular(NAME, folder=handle, follow=False) as file:
             raw = file.read(LARGEST)
-        entries = _entries_of(raw)
-        if raw.count(b"\n") < max(COMPACT, 4 * len(entries)):
+        if len(raw) == LARGEST:  # there may be more
             return
-        lines = [HEAD, *({"name": n, "size": c[-1].size, "sha256": c[-1].sha256} for n, c in entries.items())]
+        entries = _entries_of(raw)
+        lines = [
+            _line({"name": name, "size": content.size, "sha256": content.sha256})
+            for name, contents in entries.items()
+            for content in self._current(name, contents)
+        ]
+        if raw.count(b"\n") < max(COMPACT, 2 * len(lines)):
+            return
         name = temporary_name()
+        journal().note(self.path.with_name(name))
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        file = os.open(name, flags, 0o644, dir_fd=handle)
         try:
-            _write_all(file, b"".join(json.dumps(line).encode() + b"\n" for line in lines))
-            os.fsync(file)
+            file = os.open(name, flags, 0o644, dir_fd=handle)
+            try:
+                _write_all(file, _line(HEAD) + b"".join(lines))
+                os.fsync(file)
+            finally:
+                os.close(file)
             os.rename(name, NAME, src_dir_fd=handle, dst_dir_fd=handle)
+            flush_folder(handle)  # what is appended to it is on the disk only where its name is
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(name, dir_fd=handle)
             raise
         finally:
-            os.close(file)
+            journal().forget(self.path.with_name(name))
+
+    def _current(self, name: str, contents: list[Content]) -> list[Content]:
+        """The newest content, which is noted before it is there, and older ones that the file may still have."""
+        try:
+            size = os.lstat(self.path.parent / name).st_size
+        except (OSError, ValueError):
+            return contents[-1:]
+        return [*dict.fromkeys(c for c in contents[:-1] if c.size == size), contents[-1]]
+
+
+def _locked(file: int) -> bool:
+    """Locks an open manifest; False: its file system has no locks, or another process holds it for long."""
+    end = time.monotonic() + LONGEST_WAIT
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.005)
+        except OSError:
+            return False
 
 
 def _is_at(file: int, handle: int) -> bool:
@@ -164,8 +220,18 @@ def _is_at(file: int, handle: int) -> bool:
     return (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino)
 
 
+def _line(entry: dict[str, Any]) -> bytes:
+    return json.dumps(entry).encode() + b"\n"
+
+
 def _has_head(file: int) -> bool:
-    return os.pread(file, 200, 0).split(b"\n")[0] == json.dumps(HEAD).encode()
+    return os.pread(file, 200, 0).startswith(_line(HEAD))
+
+
+def _is_torn_head(file: int, size: int) -> bool:
+    """Whether a file is the beginning of a first line, or zeros: all that a full disk or a power cut left of it."""
+    raw = os.pread(file, 1 << 20, 0)
+    return size == len(raw) and (_line(HEAD).startswith(raw) or not raw.strip(b"\0"))
 
 
 def _write_all(file: int, text: bytes) -> None:
@@ -180,7 +246,7 @@ def _entries(file: BinaryIO) -> dict[str, list[Content]]:
 
 def _entries_of(raw: bytes) -> dict[str, list[Content]]:
     lines = raw.split(b"\n")
-    if lines[0] != json.dumps(HEAD).encode():
+    if lines[0] + b"\n" != _line(HEAD):
         return {}
     contents: dict[str, list[Content]] = {}
     for line in lines[1:]:

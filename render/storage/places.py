@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import stat
 import tempfile
@@ -15,22 +16,21 @@ APPLICATION = "luxel"
 def state_folder() -> Path | None:
     """A private folder for what luxel notes about its own work: XDG_STATE_HOME, else ~/.local/state, else one of this
     user in the folder for temporary files; None: none of them can be written."""
-    return _first([*_below("XDG_STATE_HOME", ".local/state"), _temporary()])
+    return _first(_below("XDG_STATE_HOME", ".local/state"))
 
 
 def cache_folder() -> Path | None:
     """A private folder for results that can be made again: XDG_CACHE_HOME, else ~/.cache, else one of this user in the
     folder for temporary files; None: none of them can be written."""
-    return _first([*_below("XDG_CACHE_HOME", ".cache"), _temporary()])
+    return _first(_below("XDG_CACHE_HOME", ".cache"))
 
 
 def socket_folders() -> Iterator[Path]:
     """Private folders of this user for sockets, the best one first: another process may have another environment."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     candidates = [Path(runtime) / APPLICATION] if runtime and Path(runtime).is_absolute() else []
-    for folder in [*candidates, Path(f"/run/user/{os.getuid()}") / APPLICATION, _temporary()]:
-        if _private(folder):
-            yield folder
+    candidates.append(Path(f"/run/user/{os.getuid()}") / APPLICATION)
+    yield from filter(_private, itertools.chain(candidates, _temporary()))
 
 
 def home() -> Path | None:
@@ -50,12 +50,13 @@ def _below(variable: str, usual: str) -> Iterator[Path]:
         yield folder / usual / APPLICATION
 
 
-def _temporary() -> Path:
-    return Path(tempfile.gettempdir()) / f"{APPLICATION}-{os.getuid()}"
+def _temporary() -> Iterator[Path]:
+    with contextlib.suppress(OSError):  # no folder for temporary files can be written
+        yield Path(tempfile.gettempdir()) / f"{APPLICATION}-{os.getuid()}"
 
 
-def _first(folders: list[Path]) -> Path | None:
-    return next((folder for folder in folders if _private(folder)), None)
+def _first(folders: Iterator[Path]) -> Path | None:
+    return next(filter(_private, itertools.chain(folders, _temporary())), None)
 
 
 def _private(folder: Path) -> bool:

@@ -10,18 +10,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from luxel.render.storage.descriptors import flush_folder, make_folders, open_regular, opened_folder
-from luxel.render.storage.drafts import MODE, NEW, Draft
+from luxel.render.storage.drafts import MODE, Draft
 from luxel.render.storage.journal import journal, temporary_name
 
 
 @contextmanager
-def writing_file(path: Path, *, replace: bool = True, suffix: str = "") -> Iterator[Draft]:
+def writing_file(path: Path, *, replace: bool = True, suffix: str = "", mode: int = MODE) -> Iterator[Draft]:
     """A temporary file beside ``path`` that gets this name when the context ends; for single files without a manifest.
 
     Args:
         path: of the file; folders on the way to it are made. A link of this name is replaced, not followed.
         replace: whether a file that is there may be replaced, which the user has allowed.
         suffix: of the temporary name, for libraries that go by it.
+        mode: permissions, before the umask of the process.
 
     Raises:
         FileExistsError: not ``replace``, and something has the name.
@@ -38,7 +39,7 @@ def writing_file(path: Path, *, replace: bool = True, suffix: str = "") -> Itera
             _name_new(handle, temporary, path)
         return path
 
-    with _writing(path.parent, place, suffix) as draft:
+    with _writing(path.parent, place, suffix, mode) as draft:
         yield draft
 
 
@@ -72,7 +73,9 @@ def writing_unused(folder: Path, stem: str, suffix: str = "") -> Iterator[Draft]
 
 
 @contextmanager
-def _writing(folder: Path, place: Callable[[int, str], Path], suffix: str) -> Iterator[Draft]:
+def _writing(
+    folder: Path, place: Callable[[int, str], Path], suffix: str, mode: int = MODE
+) -> Iterator[Draft]:
     """A temporary file in a folder, which ``place`` names: given the descriptor of the folder and the temporary name,
     it returns the path."""
     temporary = temporary_name(suffix)
@@ -80,7 +83,7 @@ def _writing(folder: Path, place: Callable[[int, str], Path], suffix: str) -> It
     journal().note(draft.path)
     try:
         with opened_folder(folder) as handle:
-            os.close(os.open(temporary, NEW, MODE, dir_fd=handle))
+            draft.make(handle, mode)
             try:
                 yield draft
                 draft.close()
@@ -114,6 +117,9 @@ def _name_new(handle: int, temporary: str, path: Path) -> None:
     except OSError:  # a file system without hard links
         _require_free(path, False)
         os.rename(temporary, path.name, src_dir_fd=handle, dst_dir_fd=handle)
+    else:
+        with contextlib.suppress(OSError):  # before the folder is flushed, or a power cut brings it back
+            os.unlink(temporary, dir_fd=handle)
 
 
 def write_file(path: Path, content: bytes | Iterable[bytes | memoryview], *, replace: bool = True) -> Path:

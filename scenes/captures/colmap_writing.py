@@ -5,6 +5,7 @@ Source: the description of the output format in COLMAP's documentation.
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -89,7 +90,7 @@ def _images(images: Sequence[SourceImage], cameras: dict[Lens, int]) -> bytes:
         w, x, y, z = quaternion_from_rotation(image.world_to_cam[:3, :3]).tolist()
         shift = image.world_to_cam[:3, 3].tolist()
         parts.append(struct.pack("<i7di", number, w, x, y, z, *shift, cameras[image.lens]))
-        parts.append(image.name.encode() + b"\0" + struct.pack("<Q", 0))
+        parts.append(os.fsencode(image.name) + b"\0" + struct.pack("<Q", 0))
     return b"".join(parts)
 
 

@@ -1,14 +1,11 @@
-"""Image features and matches by pycolmap, in chunks that report progress; cache folders."""
+"""Image features and matches by pycolmap, in chunks that report progress."""
 
 from __future__ import annotations
 
-import hashlib
 import importlib
-import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+import importlib.util
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +19,7 @@ IMAGES_PER_CHUNK = 8
 
 
 def import_pycolmap() -> Any:
-    """The pycolmap module.
+    """The pycolmap module, in the process of `luxel.scenes.captures.colmap_process`.
 
     Raises:
         CaptureError: it is not installed.
@@ -30,10 +27,24 @@ def import_pycolmap() -> Any:
     try:
         return importlib.import_module("pycolmap")
     except ImportError as error:
-        raise CaptureError(
-            f"pycolmap, which estimates camera poses and points, cannot be imported ({error}).",
-            "Install it with: pip install pycolmap",
-        ) from None
+        raise _missing(str(error)) from None
+
+
+def require_pycolmap() -> None:
+    """Checks that pycolmap is installed, without importing it.
+
+    Raises:
+        CaptureError: it is not.
+    """
+    if importlib.util.find_spec("pycolmap") is None:
+        raise _missing("No module named 'pycolmap'")
+
+
+def _missing(reason: str) -> CaptureError:
+    return CaptureError(
+        f"pycolmap, which estimates camera poses and points, cannot be imported ({reason}).",
+        "Install it with: pip install pycolmap",
+    )
 
 
 @contextmanager
@@ -45,42 +56,6 @@ def quiet(pycolmap: Any) -> Iterator[None]:
         yield
     finally:
         pycolmap.logging.minloglevel = before
-
-
-def content_key(parts: Iterable[object]) -> str:
-    """A short hash of the inputs of a cached result."""
-    digest = hashlib.sha256()
-    for part in parts:
-        data = part if isinstance(part, bytes) else repr(part).encode()
-        digest.update(len(data).to_bytes(8, "little") + data)
-    return digest.hexdigest()[:16]
-
-
-def cache_folder(capture: Path, cache_dir: str | Path | None) -> Path:
-    """The first writable of ``cache_dir``, ``.luxel`` in the capture, ~/.cache/luxel, and a temporary folder.
-
-    Nothing is written into a capture whose permissions forbid writing, even by the superuser.
-    """
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "luxel"
-    options = [Path(cache_dir)] if cache_dir else []
-    if capture.is_dir() and capture.stat().st_mode & 0o222:
-        options.append(capture / ".luxel")
-    for folder in [*options, home]:
-        with suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=folder):
-                return folder
-    return Path(tempfile.mkdtemp(prefix="luxel-"))
-
-
-@contextmanager
-def scratch_folder(near: Path) -> Iterator[Path]:
-    """A temporary folder beside the cached results, removed on exit."""
-    folder = Path(tempfile.mkdtemp(prefix="working-", dir=near))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def extract(

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-import shutil
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from luxel.scenes.captures import features
+from luxel.scenes.captures.caching.capture_cache import CaptureCache, content_key
 from luxel.scenes.captures.capture_format import CaptureFormat, ReadOptions
 from luxel.scenes.captures.contents import CaptureContents, image_files
+from luxel.scenes.captures.images import check_images
 from luxel.scenes.captures.panoramas.recognition import are_panoramas, is_panorama_video
 from luxel.scenes.captures.photographs import image_folder
 from luxel.scenes.captures.video_frames import choose_frames, decode_frames
 from luxel.scenes.errors import CaptureError
+from luxel.scenes.files.reading import read_bytes
 
 SUFFIXES = (".mp4", ".mov", ".m4v", ".mkv", ".webm", ".avi", ".mts", ".m2ts")
 VERSION = 1  # increased when a change of the selection invalidates cached frames
@@ -61,11 +64,12 @@ def read_video(path: Path, options: ReadOptions) -> CaptureContents:
 
     video = video_file(path)
     assert video is not None
-    cache = features.cache_folder(path, options.cache_dir)
-    folder = cache / f"video-{_key(video, options.frames)}"
-    if not (folder / "frames.json").is_file():
-        _extract(video, options.frames, cache, folder, options.on_progress)
-    kept = json.loads((folder / "frames.json").read_text())
+    folder, kept = CaptureCache(path, options.cache_dir).result(
+        f"video-{_key(video, options.frames)}",
+        _read_frames,
+        lambda target: _extract(video, options.frames, target, options.on_progress),
+        check=lambda entry: check_images(image_files(entry / "images")),
+    )
     chosen = options.panorama.projection
     if chosen == "equirectangular" or (chosen == "auto" and is_panorama_video(video)):
         sure = replace(options.panorama, projection="equirectangular")
@@ -91,6 +95,24 @@ def read_video(path: Path, options: ReadOptions) -> CaptureContents:
     return contents
 
 
+def _read_frames(folder: Path) -> tuple[Path, dict[str, Any]]:
+    """The folder of the chosen frames, and what is known of them: times by name, warnings.
+
+    Raises:
+        ValueError: they are not what was written there.
+    """
+    known = json.loads(read_bytes(folder / "frames.json"))
+    times, warnings = known["times"], known["warnings"]
+    if set(times) != {file.name for file in image_files(folder / "images")} or len(times) < FEWEST:
+        raise ValueError(f"{folder} does not have the frames that it names")
+    if not all(isinstance(time, (int, float)) and math.isfinite(time) for time in times.values()):
+        raise ValueError(f"{folder} has no times")
+    if not all(isinstance(warning, str) for warning in warnings):
+        raise ValueError(f"{folder} has no warnings")
+    frame_interval(times)
+    return folder, known
+
+
 def frame_interval(times: Mapping[str, float]) -> float | None:
     """Mean seconds between frames of a video, from the times of some, which are named by their numbers; None of one."""
     numbers = sorted((int(Path(name).stem.rpartition("-")[2]), time) for name, time in times.items())
@@ -104,12 +126,10 @@ def _key(video: Path, frames: int | None) -> str:
     with video.open("rb") as file:
         head = file.read(ENDS)
         file.seek(max(0, size - ENDS))
-        return features.content_key(["video", VERSION, frames, size, head, file.read(ENDS)])
+        return content_key(["video", VERSION, frames, size, head, file.read(ENDS)])
 
 
-def _extract(
-    video: Path, count: int | None, cache: Path, folder: Path, on_progress: Callable[[str, float], None]
-) -> None:
+def _extract(video: Path, count: int | None, folder: Path, on_progress: Callable[[str, float], None]) -> None:
     """Writes the chosen frames as images, with their times and warnings."""
     from PIL import Image
 
@@ -126,19 +146,16 @@ def _extract(
         warnings.append(f"Only {len(chosen)} of {selection.total} frames are used: {why}. {ADVICE}")
     if selection.hdr:
         warnings.append("The video has high dynamic range; its colours are taken as they are, and look flat.")
-    with features.scratch_folder(cache) as work:
-        images = work / "frames" / "images"
-        images.mkdir(parents=True)
-        times = {}
-        for done, (measure, pixels) in enumerate(decode_frames(video, chosen), 1):
-            name = f"frame-{measure.index:06d}.jpg"
-            Image.fromarray(pixels).save(images / name, quality=QUALITY, subsampling=0)
-            times[name] = measure.time - chosen[0].time
-            on_progress("writing frames", done / len(chosen))
-        kept = {"times": times, "warnings": warnings, "total": selection.total}
-        (work / "frames" / "frames.json").write_text(json.dumps(kept))
-        shutil.rmtree(folder, ignore_errors=True)
-        (work / "frames").replace(folder)
+    images = folder / "images"
+    images.mkdir()
+    times = {}
+    for done, (measure, pixels) in enumerate(decode_frames(video, chosen), 1):
+        name = f"frame-{measure.index:06d}.jpg"
+        Image.fromarray(pixels).save(images / name, quality=QUALITY, subsampling=0)
+        times[name] = measure.time - chosen[0].time
+        on_progress("writing frames", done / len(chosen))
+    kept = {"times": times, "warnings": warnings, "total": selection.total}
+    (folder / "frames.json").write_text(json.dumps(kept))
 
 
 VIDEO = CaptureFormat("video", video_mismatch, read_video)

@@ -25,6 +25,9 @@ BLURRED = 0.35  # of the median sharpness of the frames around, below which a fr
 AROUND = 5  # frames before and after
 PER_SECOND, FEWEST, MOST = 2.0, 60, 300  # frames that are taken where nothing else is asked for
 HDR = (16, 18)  # FFmpeg's numbers of the transfer functions PQ and HLG
+CONTAINERS = (
+    "mov,mp4,matroska,webm,avi,mpegts"  # FFmpeg's names of the formats that are read: none names other files
+)
 REMEDY = "Copy the video again, or convert it: ffmpeg -i VIDEO -c:v libx264 -crf 18 NEW.mp4"
 
 
@@ -150,10 +153,8 @@ def opened_video(path: Path) -> Iterator[tuple[Any, Iterator[Any]]]:
     Raises:
         CaptureError: the file cannot be read, has no video, or its frames have more pixels than images may have.
     """
-    import av
-
     check_file(path)
-    with reading(path, "a video", REMEDY), av.open(str(path)) as container:
+    with reading(path, "a video", REMEDY), _opened(path) as container:
         if not container.streams.video:
             raise CaptureError(
                 f"{path}: there is no video in this file.", "Give a video, or a folder of images."
@@ -163,6 +164,22 @@ def opened_video(path: Path) -> Iterator[tuple[Any, Iterator[Any]]]:
         stream.thread_type = "AUTO"
         size = (stream.codec_context.width, stream.codec_context.height)
         yield stream, (frame for frame in container.decode(stream) if _is_whole(path, frame, size))
+
+
+def _opened(path: Path) -> Any:
+    """The container of a video."""
+    import av
+    from av.error import ArgumentError
+
+    # Playlists and descriptions of streams would have FFmpeg open other files and addresses.
+    options = {"format_whitelist": CONTAINERS, "protocol_whitelist": "file"}
+    try:
+        return av.open(str(path.absolute()), container_options=options)
+    except ArgumentError:
+        raise CaptureError(
+            f"{path}: this is no MP4, MOV, Matroska, WebM, AVI or MPEG-TS file, whatever its suffix says.",
+            REMEDY,
+        ) from None
 
 
 def _is_whole(path: Path, frame: Any, size: tuple[int, int]) -> bool:

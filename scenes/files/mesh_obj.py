@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -159,7 +160,7 @@ def obj_chunks(mesh: Mesh, path: Path) -> Iterator[bytes]:
         yield from _lines("v %.9g %.9g %.9g %.4g %.4g %.4g\n", np.concatenate([xyz, mesh.rgb / 255], axis=1))
         yield from _lines("f %d %d %d\n", mesh.faces + 1)
         return
-    yield f"mtllib {path.with_suffix('.mtl').name}\nusemtl {MATERIAL}\n".encode()
+    yield os.fsencode(f"mtllib {path.with_suffix('.mtl').name}\nusemtl {MATERIAL}\n")
     yield from _lines("v %.9g %.9g %.9g\n", xyz)
     yield from _lines("vt %.9g %.9g\n", mesh.texture.uv.astype(np.float64) * [1, -1] + [0, 1])
     yield from _lines("f %d/%d %d/%d %d/%d\n", np.repeat(mesh.faces + 1, 2, axis=1))
@@ -170,7 +171,7 @@ def obj_beside(mesh: Mesh, path: Path) -> dict[Path, bytes]:
     assert mesh.texture is not None
     image = path.with_suffix(".png")
     material = f"newmtl {MATERIAL}\nKa 0 0 0\nKd 1 1 1\nKs 0 0 0\nillum 0\nmap_Kd {image.name}\n"
-    return {path.with_suffix(".mtl"): material.encode(), image: png_of(mesh.texture.image)}
+    return {path.with_suffix(".mtl"): os.fsencode(material), image: png_of(mesh.texture.image)}
 
 
 def _lines(form: str, table: np.ndarray) -> Iterator[bytes]:

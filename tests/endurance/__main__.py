@@ -1,4 +1,4 @@
-"""Endurance of runs and readers: kill -9, full disks, damaged folders, damaged files, two processes.
+"""Endurance of runs and readers: kill -9, full disks, damaged folders, files and databases, two processes.
 
 ``python -m tests.endurance kill pairs --count 200 --out build/endurance`` from the root of the repository. A part that
 was ended continues with the same command. The exit status is 1 after a failure.
@@ -23,6 +23,9 @@ COUNTS = {
     "damage": 500,
     "fuzz": 1200,
     "pairs": 50,
+    "power": 60,
+    "links": 200,
+    "databases": 300,
 }  # of fuzz: batches
 FIGURES = ("<!-- figures -->", "<!-- end of figures -->")
 PAGE = Path("docs/reliability.md")

@@ -15,6 +15,14 @@ from luxel.render.primitives.gaussians import SH_C0, Gaussians
 from luxel.scenes.synthetic.toy import write_toy_capture
 
 
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The cache of the user, a folder of the test."""
+    folder = tmp_path_factory.mktemp("user-cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    return folder / "luxel"
+
+
 def draw_discs(gaussians: Gaussians, camera: Camera) -> np.ndarray:
     """Each Gaussian as a square of its colour, far ones first, uint8 [H, W, 4] with alpha."""
     means = gaussians.means.double().numpy()

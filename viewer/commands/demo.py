@@ -111,10 +111,10 @@ class Demo(Options):
 
     def _must_be_a_demo(self, origin: Origin) -> None:
         """Only an earlier demo is replaced, never a run of something else."""
-        from luxel.viewer.origin import load_origin
+        from luxel.viewer.origin import read_origin
 
         try:
-            path = load_origin(self.run).path
+            path = read_origin(self.run).path
         except LuxelError:
             path = "something else"
         if Path(path) != Path(origin.path):

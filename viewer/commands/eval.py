@@ -178,9 +178,7 @@ class Eval(Options):
             raise LuxelError("--backend gsplat: gsplat cannot draw neural fields.", "Leave it out.")
         if self.backend == "luxel":
             evaluate_by_luxel(field)
-        origin = FieldOrigin.of_run(self.scene)
-        if self.capture is not None:
-            origin.path = str(self.capture)
+        origin = FieldOrigin.of_run(self.scene, self.capture)
         with opening("opening the data") as on_progress:
             opened = origin.open(on_progress)
         field.begin(opened.data, device)
@@ -202,13 +200,11 @@ class Eval(Options):
                 "Give --capture CAPTURE.",
             )
         try:
-            origin = load_origin(self.scene)
+            origin = load_origin(self.scene, self.capture, adds_depth=self.capture is None)
         except LuxelError:
             if self.capture is None:
                 raise
-            origin = Origin("")
-        if self.capture is not None:
-            origin.path = str(self.capture)
+            origin = Origin(str(self.capture))
         if self.holdout_every is not None:
             origin.holdout_every = self.holdout_every
         if self.max_size is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -57,6 +57,8 @@ class Export(Options):
     """Folder of a run, or a scene file."""
     out: Annotated[Path, tyro.conf.arg(metavar="PATH")]
     """File to write, in the format of its suffix; with --frames and --cameras a folder."""
+    capture: Annotated[Path | None, optional("CAPTURE")] = None
+    """Take cameras, times and the up direction from this capture; default: the one that the run was trained on."""
     half: bool = False
     """Write .safetensors in float16, about half as large; parameters whose rounding is visible, such as
     positions and times, stay float32."""
@@ -125,14 +127,16 @@ class Export(Options):
             return self._write_mesh(scene if self.time is None else scene.at(self.time))
         known = find_format(self.out)
         wants_up = known is None or "up" in known.holds  # a folder of .ply files holds it
-        facts = known_facts(self.scene, scene, axes=self.scene_axes, open_capture=wants_up)
+        facts = known_facts(
+            self.scene, scene, axes=self.scene_axes, open_capture=wants_up, capture=self.capture
+        )
         if self.frames is not None:
             return self._write_times(scene, self.frames, facts)
         if self.time is not None:
             scene = scene.at(self.time)
         options = {"half": self.half, "labels": labels, "version": self.spz_version}
         if known is not None and "view" in known.options and has_config(self.scene):
-            options |= page_start(self.scene)
+            options |= page_start(self.scene, self.capture)
         save_scene(self.out, scene, facts=facts, axes=self.out_axes, **options)
         print(f"{scene.count:,} {scene.noun}: {self.out} ({_size(self.out)})")
         if lost := lost_by(self.out, scene, facts):
@@ -150,7 +154,7 @@ class Export(Options):
                 "Give such a run.",
             )
         self._check_place()
-        print(f"{write_cameras(self.scene, self.out, force=self.force)}: {self.out}")
+        print(f"{write_cameras(self.scene, self.out, self.capture, force=self.force)}: {self.out}")
         return 0
 
     def _of_objects(self, scene: Parameters) -> tuple[Parameters, Tensor | None]:
@@ -204,7 +208,13 @@ class Export(Options):
 
         if PRIMITIVES[scene.primitive].engine.to_mesh is None:
             written = write_surface(
-                self.scene, self.out, scene, pick_device(self.device), self.resolution, self.finish
+                self.scene,
+                self.out,
+                scene,
+                pick_device(self.device),
+                self.resolution,
+                self.finish,
+                self.capture,
             )
             print(f"{written}: {self.out} ({_size(self.out)})")
             return 0
@@ -232,7 +242,7 @@ class Export(Options):
         from luxel.viewer.progress import opening
 
         with opening("opening the capture") as on_progress:
-            return load_origin(self.scene).open(on_progress)
+            return load_origin(self.scene, self.capture).open(on_progress)
 
     def _folder_option(self) -> str:
         """The option with which --out is a folder; empty without one."""
@@ -253,7 +263,8 @@ class Export(Options):
         wrong = [
             (
                 self.cameras
-                and self != Export(self.scene, self.out, cameras=True, force=self.force, device=self.device),
+                and replace(self, capture=None, force=False, device="auto")
+                != Export(self.scene, self.out, cameras=True),
                 "--cameras cannot be combined with options of scenes.",
             ),
             (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -59,6 +60,8 @@ class Render(Options):
     mesh (.glb, .obj, .ply or .stl)."""
     out: Annotated[Path | None, optional("PATH")] = None
     """Video (.mp4, .mov, .mkv, .webm) or folder of PNG files; default: an MP4 in the run folder or beside the file."""
+    capture: Annotated[Path | None, optional("CAPTURE")] = None
+    """Take cameras and times from this capture; default: the one that the run was trained on."""
     path: Annotated[Path | None, optional("JSON")] = None
     """Camera path to follow; default: an orbit."""
     at: Literal["orbit", "photographs"] = "orbit"
@@ -208,16 +211,16 @@ class Render(Options):
             return [self.freeze] * count
         span = self.times
         if span is None and scene.moves and not path_times:
-            span = times_of(scene, (lambda: self._capture) if self._is_run() else None)
+            span = times_of(scene, (lambda: self._capture) if self._is_run() or self.capture else None)
         return path_times or [0.0] * count if span is None else np.linspace(*span, count).tolist()
 
     @cached_property
     def _capture(self) -> Capture:
-        from luxel.viewer.origin import load_origin
+        from luxel.viewer.origin import Origin, load_origin
         from luxel.viewer.progress import opening
 
         with opening("opening the capture") as on_progress:
-            origin = load_origin(self.scene)
+            origin = load_origin(self.scene, self.capture) if self._is_run() else Origin(str(self.capture))
             origin.lens = "undistort"  # films are those of pinhole cameras
             return origin.open(on_progress)
 
@@ -226,6 +229,7 @@ class Render(Options):
         import numpy as np
         import torch
 
+        from luxel.render.runs.provenance import UntrustedRunError
         from luxel.scenes.paths import interpolate, interpolate_times, load_path, orbit, orbit_like
         from luxel.viewer.runs import has_capture
 
@@ -237,14 +241,20 @@ class Render(Options):
                 times = interpolate_times(times, self.frames) if times else []
             return self._resized(cameras), path.fps, times
         frames = self.frames or 120
-        if not has_capture(self.scene):
+        if self.capture is None and not has_capture(self.scene):
             if self.at == "photographs":
                 raise LuxelError(
                     f"{self.scene}: --at photographs needs the views of a capture, and there is none.",
                     "Give the folder of a run that was trained on a capture.",
                 )
             return self._around(scene, frames, facts), 30.0, []
-        capture = self._capture
+        try:
+            capture = self._capture
+        except UntrustedRunError as error:
+            if self.at == "photographs":
+                raise
+            print(f"The camera goes around the scene: {error}", file=sys.stderr)
+            return self._around(scene, frames, facts), 30.0, []
         cameras = [view.camera for view in capture.views]
         if self.at == "photographs":
             times = interpolate_times([view.time for view in capture.views], frames)

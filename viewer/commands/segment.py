@@ -158,9 +158,7 @@ class Segment(Options):
         from luxel.viewer.origin import load_origin
         from luxel.viewer.progress import opening
 
-        origin = load_origin(self.run)
-        if self.capture is not None:
-            origin.path = str(self.capture)
+        origin = load_origin(self.run, self.capture)
         with opening("opening the capture") as on_progress:
             return origin.open(on_progress)
 

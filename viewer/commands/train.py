@@ -208,21 +208,27 @@ class Train(Options):
                 raise
 
     def _origin_of_resumed(self) -> Origin:
+        from luxel.render.runs.provenance import UntrustedRunError
         from luxel.viewer.origin import Origin, load_origin
 
         assert self.resume is not None
+        capture = None if self.capture is None else self.capture.resolve()
         try:
-            origin = load_origin(self.resume)
+            origin = load_origin(
+                self.resume,
+                capture,
+                points=self.depth_points,
+                adds_depth=True,
+                remedy=f"Give the capture yourself: luxel train CAPTURE --resume {self.resume}",
+            )
+        except UntrustedRunError:
+            raise
         except LuxelError:
-            if self.capture is None:
+            if capture is None:
                 raise
-            origin = Origin.of(self, "", self.holdout_every)
-        if self.capture is not None:
-            origin.path = str(self.capture.resolve())
+            origin = Origin.of(self, str(capture), self.holdout_every)
         if self.max_megapixels is not None:
             origin.max_megapixels = self.max_megapixels
-        if self.depth_points is not None:
-            origin.depth_points = str(self.depth_points.resolve())
         if self.depth_values != "z":
             origin.depth_values = self.depth_values
         if self.depth_channel is not None:

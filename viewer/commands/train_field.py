@@ -196,7 +196,9 @@ class TrainField(Options):
             origin.stream = isinstance(given_before, dict) and given_before.get("stream") is True
             origin.folder = folder
             return folder, origin
-        origin = FieldOrigin.of_run(folder)
+        origin = FieldOrigin.of_run(
+            folder, remedy=f"Give the data yourself: luxel train DATA --resume {folder}"
+        )
         if self.max_megapixels is not None:
             origin.capture.max_megapixels = self.max_megapixels
         return folder, origin

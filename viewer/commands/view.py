@@ -14,7 +14,7 @@ import tyro
 from luxel.render.backends import Backend
 from luxel.render.bounds import Options
 from luxel.render.errors import LuxelError
-from luxel.viewer.attach import RunConnection, RunEnded, connect
+from luxel.viewer.attach import NOTICE, NoAnswerError, RunConnection, RunEnded, check, connect
 from luxel.viewer.commands.options import DeviceName, Serve, optional, pick_device
 
 if TYPE_CHECKING:
@@ -72,9 +72,9 @@ class ViewScene(Options):
         if self.second is not None:
             self._check_second(self.second)
         if (attached := self._attach()) is not None:
-            if not self._show_training(*attached):
+            if (end := self._show_training(*attached)) is None:
                 return 0
-            print("The training has ended; its scene stays.", flush=True)
+            print(end, flush=True)
         device = pick_device(self.device)
         session, render = open_session(
             self.scene,
@@ -115,31 +115,44 @@ class ViewScene(Options):
         """A connection to a run that is training, and what its viewer is to show beside it; None if none is."""
         paths = (self.scene, self.second)
         for path, other in zip(paths, paths[::-1], strict=True):
-            if path is not None and path.is_dir() and (connection := connect(path)) is not None:
+            if path is None or not path.is_dir():
+                continue
+            try:
+                connection = connect(path, _say)
+            except NoAnswerError as error:
+                _say(f"{error.problem} The run is shown as it was last saved.")
+                continue
+            if connection is not None:
                 beside = {"beside": str(other.resolve()), "left": path is self.scene} if other else {}
                 return connection, beside
         return None
 
-    def _show_training(self, connection: RunConnection, beside: dict[str, Any]) -> bool:
-        """Shows a run that trains in another process, until Ctrl-C or its end; whether it has ended."""
+    def _show_training(self, connection: RunConnection, beside: dict[str, Any]) -> str | None:
+        """Shows a run that trains in another process until Ctrl-C (None) or its end; returns a sentence about that."""
         try:
-            print(f"viewer: {connection.request('show', serve=self.serve.plain(), **beside)}")
+            print(f"viewer: {connection.show(self.serve.plain(), **beside)}")
             print(
                 "The run is training: this is its live scene. Ctrl-C ends the viewer, not the training.",
                 flush=True,
             )
-            while True:
-                connection.request("status")
+            while check(connection, self.scene, _say):
                 time.sleep(CHECK_EVERY)
+            return "The training has ended; its scene stays."
         except KeyboardInterrupt:
             print()
             with suppress(LuxelError):
-                connection.request("hide")
-            return False
+                connection.request("hide", patience=NOTICE)
+            return None
         except RunEnded:
-            return True
+            return "The training has ended; its scene stays."
+        except NoAnswerError as error:
+            return f"{error.problem} Its scene stays as it was last saved."
         finally:
             connection.close()
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)
 
 
 def _opened(path: Path, session: Session, device: torch.device) -> str:

@@ -17,7 +17,7 @@ from luxel.scenes.files.scene_format import SceneFacts
 from luxel.viewer.known_facts import known_facts
 from luxel.viewer.learnt_views import refined_views
 from luxel.viewer.mesh_scene import load_shown
-from luxel.viewer.origin import Origin, load_origin
+from luxel.viewer.origin import Origin, in_words, load_origin
 from luxel.viewer.progress import opening
 from luxel.viewer.runs import has_capture, is_field_run, is_run, keeps_lenses
 from luxel.viewer.web.drawable import orientation, render_function
@@ -77,11 +77,15 @@ def _open_capture(path: Path, capture: Path | None) -> Capture | None:
     if capture is None and (not is_run(path) or foreign):
         return None
     try:
-        origin = Origin(str(capture)) if capture else load_origin(path)
+        origin = (
+            Origin(str(capture))
+            if capture
+            else load_origin(path, remedy=f"To show them: luxel view {path} --capture PATH.")
+        )
         with opening("opening the capture") as on_progress:
             return origin.open(on_progress)
     except LuxelError as error:
         if capture is not None:
             raise
-        print(f"{path} is shown without the images of its capture: {error.problem}", file=sys.stderr)
+        print(f"{path} is shown without the images of its capture: {in_words(error)}", file=sys.stderr)
         return None

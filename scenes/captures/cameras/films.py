@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from PIL import Image
 
-from luxel.scenes.captures import features
+from luxel.scenes.captures.caching.capture_cache import CaptureCache, content_key
 from luxel.scenes.captures.contents import image_files
+from luxel.scenes.captures.images import check_images
 from luxel.scenes.captures.video import ENDS, QUALITY, SUFFIXES
 from luxel.scenes.captures.video_frames import opened_video, reformatter, upright
 from luxel.scenes.errors import CaptureError
+from luxel.scenes.files.reading import read_bytes
 
 VERSION = 1  # increased when a change invalidates cached frames
 REMEDY = "Copy the film again, or remove the camera."
@@ -57,7 +58,7 @@ def frames_of(
     source: Path,
     count: int,
     every: int,
-    cache: Path,
+    cache: CaptureCache,
     *,
     rate: float | None = None,
     on_progress: Callable[[float], None] = lambda _: None,
@@ -68,7 +69,7 @@ def frames_of(
         source: a film, whose frames are written into the cache where they are not there yet, or a folder of images.
         count: of frames, at most.
         every: N.
-        cache: folder for the frames of films.
+        cache: of the capture, for the frames of films.
         rate: frames a second of a folder; None: times are in [0, 1].
         on_progress: called with the fraction done in [0, 1].
 
@@ -80,10 +81,21 @@ def frames_of(
         step = 1 / rate if rate else 1 / max(1, len(files) - 1)
         rows = range(0, len(files), every)[:count]
         return CameraFrames([files[row] for row in rows], [row * step for row in rows])
-    folder = cache / f"camera-{_key(source, count, every)}"
-    if not (folder / "times.json").is_file():
-        _extract(source, count, every, cache, folder, on_progress)
-    times = json.loads((folder / "times.json").read_text())
+    return cache.result(
+        f"camera-{_key(source, count, every)}",
+        _read,
+        lambda folder: _extract(source, count, every, folder, on_progress),
+        check=lambda folder: check_images(image_files(folder)),
+    )
+
+
+def _read(folder: Path) -> CameraFrames:
+    """The frames in a folder of the cache; raises ValueError where they are not what was written there."""
+    times = json.loads(read_bytes(folder / "times.json"))
+    if not times or set(times) != {file.name for file in image_files(folder)}:
+        raise ValueError(f"{folder} does not have the frames that it names")
+    if not all(isinstance(time, (int, float)) and math.isfinite(time) for time in times.values()):
+        raise ValueError(f"{folder} has no times")
     return CameraFrames([folder / name for name in times], [float(time) for time in times.values()])
 
 
@@ -92,33 +104,26 @@ def _key(film: Path, count: int, every: int) -> str:
     with film.open("rb") as file:
         head = file.read(ENDS)
         file.seek(max(0, size - ENDS))
-        return features.content_key(["camera", VERSION, count, every, size, head, file.read(ENDS)])
+        return content_key(["camera", VERSION, count, every, size, head, file.read(ENDS)])
 
 
-def _extract(
-    film: Path, count: int, every: int, cache: Path, folder: Path, on_progress: Callable[[float], None]
-) -> None:
+def _extract(film: Path, count: int, every: int, folder: Path, on_progress: Callable[[float], None]) -> None:
     """Writes frames of a film as images, one in memory at a time, and their times."""
     times: dict[str, float] = {}
     start, convert = math.nan, reformatter()
-    with features.scratch_folder(cache) as work:
-        target = work / "frames"
-        target.mkdir()
-        with opened_video(film) as (stream, frames):
-            for index, frame in enumerate(frames):
-                if len(times) >= count:
-                    break
-                if index % every:
-                    continue
-                time = float(frame.time) if frame.time is not None else float(index)
-                start = time if math.isnan(start) else start
-                name = f"{index:06d}.jpg"
-                pixels = upright(frame, stream, convert)
-                Image.fromarray(pixels).save(target / name, quality=QUALITY, subsampling=0)
-                times[name] = time - start
-                on_progress(len(times) / count)
-        if not times:
-            raise CaptureError(f"{film}: there are no frames in this film.", REMEDY)
-        (target / "times.json").write_text(json.dumps(times))
-        shutil.rmtree(folder, ignore_errors=True)
-        target.replace(folder)
+    with opened_video(film) as (stream, frames):
+        for index, frame in enumerate(frames):
+            if len(times) >= count:
+                break
+            if index % every:
+                continue
+            time = float(frame.time) if frame.time is not None else float(index)
+            start = time if math.isnan(start) else start
+            name = f"{index:06d}.jpg"
+            pixels = upright(frame, stream, convert)
+            Image.fromarray(pixels).save(folder / name, quality=QUALITY, subsampling=0)
+            times[name] = time - start
+            on_progress(len(times) / count)
+    if not times:
+        raise CaptureError(f"{film}: there are no frames in this film.", REMEDY)
+    (folder / "times.json").write_text(json.dumps(times))

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from luxel.scenes.captures import colmap, features, llff, transforms
+from luxel.scenes.captures import colmap, llff, transforms
+from luxel.scenes.captures.caching.capture_cache import CaptureCache
 from luxel.scenes.captures.cameras.films import CameraFrames, frame_count, frames_of, is_film
 from luxel.scenes.captures.capture_format import CaptureFormat, ReadOptions
 from luxel.scenes.captures.contents import (
@@ -133,7 +134,7 @@ def read_cameras(path: Path, options: ReadOptions) -> CaptureContents:
             "number are taken to be of one time."
         )
     every = -(-total // (options.frames or MOST))
-    cache = features.cache_folder(folder, options.cache_dir)
+    cache = CaptureCache(folder, options.cache_dir)
     first: CameraFrames | None = None
     for row, camera in enumerate(cameras):
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -14,10 +13,10 @@ import numpy as np
 from PIL import Image
 
 from luxel.render.reading import available_memory
-from luxel.scenes.captures import features
+from luxel.scenes.captures.caching.capture_cache import CaptureCache, content_key
 from luxel.scenes.captures.capture_format import ReadOptions
 from luxel.scenes.captures.contents import CaptureContents, SourceImage
-from luxel.scenes.captures.images import decode
+from luxel.scenes.captures.images import check_images, decode
 from luxel.scenes.captures.lens import Lens
 from luxel.scenes.captures.lens_models import EQUIRECTANGULAR
 from luxel.scenes.captures.masks import find_masks, read_mask
@@ -50,7 +49,7 @@ def cut_panoramas(path: Path, contents: CaptureContents, options: ReadOptions) -
     root = path if path.is_dir() else path.parent
     if options.masks != "none":
         find_masks(root, panoramas)
-    cache = features.cache_folder(root, options.cache_dir)
+    cache = CaptureCache(root, options.cache_dir)
     views: dict[str, list[SourceImage]] = {}
 
     def work(index: int) -> None:
@@ -101,14 +100,14 @@ def view_size(width: int, fov: float) -> tuple[int, float]:
 
 
 def cut_views(
-    source: SourceImage, options: PanoramaOptions, cache: Path, *, masked: bool = True
+    source: SourceImage, options: PanoramaOptions, cache: CaptureCache, *, masked: bool = True
 ) -> list[SourceImage]:
     """The views of one panorama as images in the cache; they are written where they are not there yet.
 
     Args:
         source: with an equirectangular lens and its pose.
         options: which views.
-        cache: folder in which a folder of the views is made.
+        cache: of the capture, among whose results the views are.
         masked: whether views get masks.
 
     Raises:
@@ -120,11 +119,20 @@ def cut_views(
     ]  # large files are not read twice
     layout = (options.views, options.fov, options.pitch, options.nadir)
     name = str(source.path.resolve())
-    key = features.content_key(["views", VERSION, name, *stamp, *layout, source.oriented, masked])
-    folder = cache / "panoramas" / key
+    key = content_key(["views", VERSION, name, *stamp, *layout, source.oriented, masked])
     size, focal = view_size(source.lens.width, options.fov)
-    if not folder.is_dir():
-        _write_views(source, options, folder, size, focal, masked=masked)
+
+    def read(folder: Path) -> Path:
+        if not all((folder / f"view-{index:02d}.jpg").is_file() for index in range(options.views)):
+            raise ValueError(f"{folder} does not have all views")
+        return folder
+
+    folder = cache.result(
+        f"panoramas/{key}",
+        read,
+        lambda target: _write_views(source, options, target, size, focal, masked=masked),
+        check=lambda entry: check_images(sorted(entry.iterdir())),
+    )
     lens = Lens(size, size, focal, focal, 0.5 * size, 0.5 * size)
     out = []
     for index, turn in enumerate(turns(options.views, options.pitch)):
@@ -158,21 +166,15 @@ def _write_views(
     image = Panorama(np.ascontiguousarray(stored[..., :3]))
     coverage = None if keep is None or not masked else Panorama(np.ascontiguousarray(keep))
     del stored, keep
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with features.scratch_folder(folder.parent) as work:
-        target = work / "views"
-        target.mkdir()
-        for index, turn in enumerate(turns(options.views, options.pitch)):
-            pixels = image.view(turn, focal, size)
-            Image.fromarray(pixels).save(target / f"view-{index:02d}.jpg", quality=QUALITY, subsampling=0)
-            kept = above(turn, focal, size, options.nadir) if masked else None
-            if coverage is not None:
-                cut = coverage.view(turn, focal, size)
-                kept = cut if kept is None else np.minimum(cut, kept)
-            if kept is not None:
-                Image.fromarray(kept).save(target / f"mask-{index:02d}.png", compress_level=1)
-        if not folder.is_dir():
-            shutil.move(target, folder)
+    for index, turn in enumerate(turns(options.views, options.pitch)):
+        pixels = image.view(turn, focal, size)
+        Image.fromarray(pixels).save(folder / f"view-{index:02d}.jpg", quality=QUALITY, subsampling=0)
+        kept = above(turn, focal, size, options.nadir) if masked else None
+        if coverage is not None:
+            cut = coverage.view(turn, focal, size)
+            kept = cut if kept is None else np.minimum(cut, kept)
+        if kept is not None:
+            Image.fromarray(kept).save(folder / f"mask-{index:02d}.png", compress_level=1)
 
 
 def above(turn: np.ndarray, focal: float, size: int, nadir: float) -> np.ndarray | None:

@@ -8,10 +8,12 @@ import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from luxel.scenes.captures import features
-from luxel.scenes.captures.capture_format import Progress
+
+if TYPE_CHECKING:
+    from luxel.scenes.captures.capture_format import Progress
 
 MIN_MODEL = 3  # images
 

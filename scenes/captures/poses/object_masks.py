@@ -19,10 +19,10 @@ from PIL import Image
 
 from luxel.render.segment.providers.mobile_sam import MobileSamSegmenter
 from luxel.render.segment.segmenter import Box, Segmenter, on_cpu
-from luxel.scenes.captures import features
+from luxel.scenes.captures.caching.capture_cache import CaptureCache, content_key
 from luxel.scenes.captures.capture_format import Progress
 from luxel.scenes.captures.contents import SourceImage
-from luxel.scenes.captures.images import decode
+from luxel.scenes.captures.images import check_images, decode
 from luxel.scenes.captures.poses.moving_area import moving_area
 from luxel.scenes.errors import CaptureError
 
@@ -62,7 +62,7 @@ def mobile_sam() -> Segmenter:
 
 def mask_object(
     sources: Sequence[SourceImage],
-    cache_folder: Path,
+    cached: CaptureCache,
     on_progress: Progress,
     segmenter: Segmenter | None = None,
 ) -> None:
@@ -70,7 +70,7 @@ def mask_object(
 
     Args:
         sources: all photographs of a capture.
-        cache_folder: where the masks are written.
+        cached: results of the capture, among which the masks are.
         on_progress: called with (stage, fraction done in [0, 1]).
         segmenter: None: MobileSAM.
 
@@ -81,17 +81,23 @@ def mask_object(
     if not bare:
         return
     sizes = [(source.name, source.path.stat().st_size) for source in bare]
-    folder = cache_folder / f"object-{features.content_key(['object', VERSION, *sizes])}"
-    if not folder.is_dir():
+    names = [f"{source.path.name}.png" for source in bare]
+
+    def read(folder: Path) -> list[Path]:
+        paths = [folder / name for name in names]
+        if not all(path.is_file() for path in paths):
+            raise ValueError(f"{folder} does not have all masks")
+        return paths
+
+    def make(folder: Path) -> None:
         masks = _consistent(bare, segmenter or mobile_sam(), on_progress)
-        with features.scratch_folder(cache_folder) as scratch:
-            made = scratch / "masks"
-            made.mkdir()
-            for source, mask in zip(bare, masks, strict=True):
-                Image.fromarray(mask).save(made / f"{source.path.name}.png", compress_level=1)
-            made.replace(folder)
-    for source in bare:
-        source.mask = folder / f"{source.path.name}.png"
+        for name, mask in zip(names, masks, strict=True):
+            Image.fromarray(mask).save(folder / name, compress_level=1)
+
+    inside = f"object-{content_key(['object', VERSION, *sizes])}"
+    paths = cached.result(inside, read, make, check=lambda folder: check_images(read(folder)))
+    for source, path in zip(bare, paths, strict=True):
+        source.mask = path
 
 
 def _consistent(

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from luxel.scenes.captures import features
+from luxel.scenes.captures.caching.capture_cache import CaptureCache, content_key, load_arrays
 from luxel.scenes.captures.capture_format import Progress
+from luxel.scenes.captures.colmap_process.launch import run_task
 from luxel.scenes.captures.geometry import estimate_centre, invert_rigid
-from luxel.scenes.captures.poses.lens_refinement import adjust
-from luxel.scenes.captures.poses.triangulate import PosedImage, matched, triangulated
-from luxel.scenes.errors import CaptureError
+from luxel.scenes.captures.poses.triangulate import PosedImage, prepared
 
 VERSION = 1  # increased when a change of this file invalidates cached poses
 TOLERANCES = (24.0, 12.0, 4.0, 4.0)  # pixels: reprojection error of points, round by round
@@ -35,7 +35,7 @@ def refined_poses(
     Args:
         root: the capture's folder.
         posed: cameras and readers of all images.
-        cache_dir: see ``features.cache_folder``.
+        cache_dir: see `luxel.scenes.captures.caching.capture_cache.CaptureCache`.
         on_progress: called with (stage, fraction done in [0, 1]).
 
     Returns:
@@ -49,14 +49,20 @@ def refined_poses(
     for camera, reader in posed:
         parts += [reader.path.name, reader.path.stat().st_size, reader.use, camera.width, camera.height]
         parts += [camera.intrinsics.numpy().tobytes()]
-    cached = features.cache_folder(root, cache_dir) / f"poses-{features.content_key(parts)}.npz"
-    if not cached.is_file():
-        poses, errors = _refine(cached.parent, posed, given, on_progress)
-        with features.scratch_folder(cached.parent) as scratch:
-            np.savez(scratch / "poses.npz", poses=poses, errors=errors)
-            (scratch / "poses.npz").replace(cached)
-    with np.load(cached) as stored:
+    name = f"poses-{content_key(parts)}.npz"
+
+    def read(folder: Path) -> tuple[np.ndarray, float, float]:
+        stored = load_arrays(folder / name)
         poses, (before, after) = stored["poses"], stored["errors"]
+        if poses.shape != given.shape or poses.dtype != given.dtype or not np.isfinite(poses).all():
+            raise ValueError(f"{name} does not hold the poses of these cameras")
+        return poses, float(before), float(after)
+
+    def make(folder: Path) -> None:
+        poses, errors = _refine(posed, given, on_progress)
+        np.savez(folder / name, poses=poses, errors=errors)
+
+    poses, before, after = CaptureCache(root, cache_dir).result("", read, make, names=[name])
     if not after < before:  # phrased so that NaN fails
         return (
             given,
@@ -74,28 +80,20 @@ def refined_poses(
 
 
 def _refine(
-    cache: Path, posed: Sequence[PosedImage], given: np.ndarray, on_progress: Progress
+    posed: Sequence[PosedImage], given: np.ndarray, on_progress: Progress
 ) -> tuple[np.ndarray, np.ndarray]:
     """Refined poses, and the mean reprojection error before and after, pixels, [2]."""
-    poses, errors = given, []
-    with matched(cache, posed, on_progress) as matches:
-        for done, tolerance in enumerate(TOLERANCES):
-            on_progress("refining poses", done / len(TOLERANCES))
-            model = triangulated(matches, posed, poses, tolerance)
-            if model.num_points3D() < LEAST_POINTS:
-                raise CaptureError(
-                    f"Only {model.num_points3D()} points of the photographs agree with the given poses.",
-                    "Check that the poses are those of these photographs, or leave them out to estimate them.",
-                )
-            model.update_point_3d_errors()
-            errors.append(model.compute_mean_reprojection_error())
-            adjust(matches.pycolmap, model, fixed=set(model.cameras))
-            row = {name: index for index, name in enumerate(matches.names)}
-            poses = poses.copy()
-            for image in model.images.values():
-                poses[row[image.name], :3] = np.asarray(image.cam_from_world().matrix())
-        errors.append(model.compute_mean_reprojection_error())
-    return _aligned(poses, given), np.array([errors[0], errors[-1]])
+    with prepared(posed) as (work, inputs):
+        result = run_task(
+            "refine_poses",
+            work,
+            on_progress,
+            **inputs,
+            tolerances=TOLERANCES,
+            min_points=LEAST_POINTS,
+            world_to_cam=given,
+        )
+    return _aligned(result["poses"], given), result["errors"]
 
 
 def _aligned(poses: np.ndarray, given: np.ndarray) -> np.ndarray:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,10 +12,12 @@ import numpy as np
 from PIL import Image
 
 from luxel.render.camera import Camera, Pixels, Points
+from luxel.render.storage.journal import scratch_folder
 from luxel.scenes.captures import features
+from luxel.scenes.captures.caching.capture_cache import CaptureCache, content_key, user_cache
 from luxel.scenes.captures.capture_format import Progress
+from luxel.scenes.captures.colmap_process.launch import run_task
 from luxel.scenes.captures.contents import CaptureContents
-from luxel.scenes.captures.features import import_pycolmap
 from luxel.scenes.captures.geometry import estimate_centre
 from luxel.scenes.captures.images import ImageReader, for_each
 from luxel.scenes.captures.poses.pairs import pairs_by_pose
@@ -47,27 +48,31 @@ def starting_points(
         root: the capture's folder.
         contents: gets a warning where random points are used.
         posed: cameras and readers of the images to use (not those of the data set's test split).
-        cache_dir: see ``features.cache_folder``.
+        cache_dir: see `luxel.scenes.captures.caching.capture_cache.CaptureCache`.
         on_progress: called with (stage, fraction done in [0, 1]).
     """
     parts: list[object] = ["points", VERSION, features.FEATURES]
     for camera, reader in posed:
         parts += [reader.path.name, reader.path.stat().st_size, reader.use, camera.width, camera.height]
-    cached = features.cache_folder(root, cache_dir) / f"points-{features.content_key(parts)}.ply"
+    name = f"points-{content_key(parts)}"
+    names = (f"{name}.ply", f"{name}.cameras.npy")
+
+    def read(folder: Path) -> Points:
+        _require_cameras(folder / names[1], posed)
+        return load_points(folder / names[0])
+
+    def make(folder: Path) -> None:
+        points = _within_masks(triangulate(posed, on_progress), posed)
+        if not len(points.xyz):
+            raise CaptureError(
+                "No points could be triangulated from the given poses.",
+                "Check that the poses are those of these photographs, or leave them out to estimate them.",
+            )
+        save_points(folder / names[0], points)
+        np.save(folder / names[1], _numbers(posed))
+
     try:
-        if not _is_of_cameras(cached, posed):
-            points = _within_masks(triangulate(cached.parent, posed, on_progress), posed)
-            if not len(points.xyz):
-                raise CaptureError(
-                    "No points could be triangulated from the given poses.",
-                    "Check that the poses are those of these photographs, or leave them out to estimate them.",
-                )
-            with suppress(OSError):  # first: these are not the cameras of the new points
-                _cameras_file(cached).unlink(missing_ok=True)
-            save_points(cached, points)
-            with suppress(OSError):  # without them the points are looked for again
-                np.save(_cameras_file(cached), _numbers(posed))
-        points = load_points(cached)
+        points = CaptureCache(root, cache_dir).result("", read, make, names=names)
         if len(points.xyz) >= MIN_TRIANGULATED:
             return points
         reason = f"Only {len(points.xyz)} points could be triangulated."
@@ -89,160 +94,62 @@ def _numbers(posed: Sequence[PosedImage]) -> np.ndarray:
     return np.array(rows).reshape(-1, 20)
 
 
-def _cameras_file(points: Path) -> Path:
-    return points.with_suffix(".cameras.npy")
+def _require_cameras(file: Path, posed: Sequence[PosedImage]) -> None:
+    """Raises an exception unless a file has these cameras, as far as processors compute alike: their bits differ."""
+    known, expected = np.load(file, allow_pickle=False), _numbers(posed)
+    if known.shape != expected.shape or not bool(
+        (np.abs(known - expected) <= SAME_CAMERAS * np.abs(expected).max(axis=0)).all()
+    ):
+        raise ValueError(f"{file} has other cameras")
 
 
-def _is_of_cameras(cached: Path, posed: Sequence[PosedImage]) -> bool:
-    """Whether cached points are there and of these cameras, as far as processors compute alike: their bits differ."""
-    with suppress(OSError, ValueError, EOFError):
-        known, asked = np.load(_cameras_file(cached)), _numbers(posed)
-        return (
-            cached.is_file()
-            and known.shape == asked.shape
-            and bool((np.abs(known - asked) <= SAME_CAMERAS * np.abs(asked).max(axis=0)).all())
-        )
-    return False
-
-
-def triangulate(cache: Path, posed: Sequence[PosedImage], on_progress: Progress) -> Points:
-    """Points triangulated by pycolmap from matched features, with fixed poses.
+def triangulate(posed: Sequence[PosedImage], on_progress: Progress) -> Points:
+    """Points triangulated by COLMAP from matched features, with fixed poses.
 
     Args:
-        cache: folder for intermediate files.
         posed: cameras and readers; features outside the masks are dropped.
         on_progress: called with (stage, fraction done in [0, 1]).
 
     Raises:
         CaptureError: pycolmap is missing or fails.
     """
-    with matched(cache, posed, on_progress) as matches:
-        on_progress("triangulating points", 0.0)
-        points3d = list(triangulated(matches, posed).points3D.values())
-    xyz = np.array([point.xyz for point in points3d], np.float32).reshape(-1, 3)
-    rgb = np.array([point.color for point in points3d], np.uint8).reshape(-1, 3)
-    keep = np.isfinite(xyz).all(axis=1)
-    return Points(xyz[keep], rgb[keep])
-
-
-@dataclass(frozen=True)
-class MatchedImages:
-    """Posed images whose features are matched.
-
-    Args:
-        pycolmap: the module.
-        work: a folder that is removed afterwards.
-        names: of the images in COLMAP's database, in the order of the posed images.
-    """
-
-    pycolmap: Any
-    work: Path
-    names: list[str]
-
-    @property
-    def database(self) -> Path:
-        """COLMAP's database."""
-        return self.work / "database.db"
-
-    @property
-    def images(self) -> Path:
-        """Folder of the undistorted images."""
-        return self.work / "images"
+    poses = np.stack([camera.world_to_cam.double().numpy() for camera, _ in posed])
+    with prepared(posed) as (work, inputs):
+        result = run_task("triangulate", work, on_progress, **inputs, world_to_cam=poses)
+    keep = np.isfinite(result["xyz"]).all(axis=1)
+    return Points(result["xyz"][keep], result["rgb"][keep])
 
 
 @contextmanager
-def matched(cache: Path, posed: Sequence[PosedImage], on_progress: Progress) -> Iterator[MatchedImages]:
-    """Features of posed images, matched between neighbours by pose, with their pinhole cameras.
+def prepared(posed: Sequence[PosedImage]) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """A folder with images and masks that is removed on exit, and the arguments of
+    `luxel.scenes.captures.colmap_process.triangulation.matched`: pairs are neighbours by pose.
 
     Args:
-        cache: folder for intermediate files, which are removed on exit.
-        posed: cameras and readers; features outside the masks are dropped.
-        on_progress: called with (stage, fraction done in [0, 1]).
+        posed: cameras and readers.
 
     Raises:
-        CaptureError: pycolmap is missing.
+        CaptureError: pycolmap is missing, or an image cannot be read.
     """
-    pycolmap = import_pycolmap()
-    pycolmap.set_random_seed(features.SEED)
+    features.require_pycolmap()
     names = [f"{index:05d}.png" for index in range(len(posed))]
-    with features.scratch_folder(cache) as work, features.quiet(pycolmap):
+    lenses: dict[tuple, list[str]] = {}
+    for name, (camera, _) in zip(names, posed, strict=True):
+        lenses.setdefault((camera.width, camera.height, *camera.intrinsics.tolist()), []).append(name)
+    poses = np.stack([camera.cam_to_world.numpy().astype(np.float64) for camera, _ in posed])
+    with scratch_folder(user_cache()) as work:
         images, masks = work / "images", work / "masks"
         images.mkdir()
         masks.mkdir()
         for_each(lambda i: _write_image(posed[i][1](), names[i], images, masks), len(posed))
-        matches = MatchedImages(pycolmap, work, names)
-        lenses: dict[tuple, list[str]] = {}
-        for name, (camera, _) in zip(names, posed, strict=True):
-            lenses.setdefault((camera.width, camera.height, *camera.intrinsics.tolist()), []).append(name)
-        done = 0
-        for lens, group in lenses.items():
-            before = done
-            features.extract(
-                pycolmap,
-                matches.database,
-                images,
-                group,
-                masks=masks if any(masks.iterdir()) else None,
-                mode=pycolmap.CameraMode.SINGLE,
-                model="PINHOLE",
-                parameters=lens[2:],
-                on_progress=lambda s, b=before, g=group: on_progress(
-                    "finding features", (b + s * len(g)) / len(names)
-                ),
-            )
-            done += len(group)
-        poses = np.stack([camera.cam_to_world.numpy().astype(np.float64) for camera, _ in posed])
-        pairs = pairs_by_pose(names, poses)
-        features.match(
-            pycolmap, matches.database, pairs, lambda share: on_progress("matching photographs", share)
+        yield (
+            work,
+            {
+                "names": names,
+                "lenses": [(lens[2:], group) for lens, group in lenses.items()],
+                "pairs": pairs_by_pose(names, poses),
+            },
         )
-        yield matches
-
-
-def triangulated(
-    matches: MatchedImages,
-    posed: Sequence[PosedImage],
-    world_to_cam: np.ndarray | None = None,
-    tolerance: float | None = None,
-) -> Any:
-    """A pycolmap.Reconstruction of points triangulated with fixed poses.
-
-    Args:
-        matches: of the posed images.
-        posed: cameras and readers.
-        world_to_cam: other poses, [V, 4, 4]; None: those of the cameras.
-        tolerance: largest reprojection error of a point, pixels; None: COLMAP's default.
-
-    Raises:
-        CaptureError: pycolmap fails.
-    """
-    pycolmap = matches.pycolmap
-    if world_to_cam is None:
-        world_to_cam = np.stack([camera.world_to_cam.double().numpy() for camera, _ in posed])
-    pose_of = dict(zip(matches.names, world_to_cam, strict=True))
-    options = pycolmap.IncrementalPipelineOptions()
-    options.random_seed = features.SEED
-    if tolerance is not None:
-        options.mapper.filter_max_reproj_error = tolerance
-        options.triangulation.complete_max_reproj_error = tolerance
-        options.triangulation.merge_max_reproj_error = tolerance
-    out = matches.work / "triangulated"
-    out.mkdir(exist_ok=True)
-    try:
-        model = pycolmap.Reconstruction()
-        with pycolmap.Database.open(str(matches.database)) as opened:
-            for rig_camera in opened.read_all_cameras():
-                model.add_camera_with_trivial_rig(rig_camera)
-            for stored in opened.read_all_images():
-                image = pycolmap.Image(stored.name, np.zeros((0, 2)), stored.camera_id, stored.image_id)
-                model.add_image_with_trivial_frame(image, pycolmap.Rigid3d(pose_of[stored.name][:3]))
-        paths = str(matches.database), str(matches.images), str(out)
-        return pycolmap.triangulate_points(model, *paths, options=options)
-    except (RuntimeError, ValueError, IndexError) as error:
-        raise CaptureError(
-            f"Triangulation from the given poses failed ({error}).",
-            "Check that the poses are those of these photographs, or leave them out to estimate them.",
-        ) from None
 
 
 def _write_image(pixels: Pixels, name: str, images: Path, masks: Path) -> None:

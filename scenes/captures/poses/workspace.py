@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
 
-from luxel.render.runs.owner import OwnedError, own
-from luxel.scenes.captures import features
+from luxel.render.errors import LuxelError
+from luxel.render.runs.owner import Ownership, own
+from luxel.render.storage.descriptors import opened_folder
+from luxel.render.storage.journal import scratch_folder
+from luxel.scenes.captures.caching.capture_cache import content_key, user_cache
 from luxel.scenes.captures.contents import SourceImage
 from luxel.scenes.captures.images import ORIENTATION_TAG, ImageHeader, decode, for_each
 from luxel.scenes.captures.masks import read_mask
@@ -23,35 +27,64 @@ from luxel.scenes.files.image_decoding import opened_header
 
 COPIED = (*HEIF_SUFFIXES, EXR_SUFFIX)  # formats that COLMAP does not know
 EXIF_FOLDER = 0x8769
+WORKING = "working"  # folder in the cache of the user
 MAKE, MODEL, FOCAL, FOCAL_35MM = 0x010F, 0x0110, 0x920A, 0xA405
 
 
-@contextmanager
-def working_folder(cache: Path, key: str) -> Iterator[Path]:
-    """The folder of the work on a capture: what an interrupted process left in it is there again.
+# What luxel and COLMAP write into it.
+ENTRIES = re.compile(
+    r"images|masks|(database|fewer-pairs)\.db(-wal|-shm|-journal)?|pairs\.txt|incremental|global|loose|again|finished"
+    r"|(request|result)\.npz|\.owner.*"
+)
 
-    Removed on exit, also after an error, but not after an interruption. Where another process works in it, an empty one
-    that is always removed.
+
+@contextmanager
+def working_folder(capture: Path, key: str) -> Iterator[Path]:
+    """The folder of the work on a capture, in the cache of the user: what an interrupted process left in it is there
+    again.
+
+    Removed on exit, also after an error, but not after an interruption. Where another process works in it, or something
+    is there that luxel did not make, an empty one that is always removed.
 
     Args:
-        cache: where it is made.
+        capture: folder of the photographs.
         key: of the inputs and options.
     """
-    folder = cache / f"working-sfm-{key}"
-    folder.mkdir(exist_ok=True)
-    try:
-        owner = own(folder)
-    except OwnedError:
-        with features.scratch_folder(cache) as scratch:
+    cache = user_cache()
+    folder = cache / WORKING / f"sfm-{content_key([str(capture.resolve()), key])}"
+    owner = _owned(cache, folder)
+    if owner is None:
+        with scratch_folder(cache) as scratch:
             yield scratch
         return
     with owner:
         try:
             yield folder
         except Exception:
-            shutil.rmtree(folder, ignore_errors=True)
+            _removed(folder)
             raise
-        shutil.rmtree(folder, ignore_errors=True)
+        _removed(folder)
+
+
+def _owned(cache: Path, folder: Path) -> Ownership | None:
+    """The ownership of a working folder, made if it is missing; None: it cannot be used."""
+    try:
+        with opened_folder(cache, folder.relative_to(cache).parts, make=True):
+            if any(
+                not ENTRIES.fullmatch(entry.name)
+                or (entry.is_symlink() and not entry.name.startswith(".owner"))
+                for entry in os.scandir(folder)
+            ):
+                return None
+        return own(folder)
+    except (LuxelError, OSError):
+        return None
+
+
+def _removed(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):  # the last one
+        folder.parent.rmdir()
 
 
 @dataclass
@@ -85,11 +118,6 @@ class Workspace:
     def masks(self) -> Path:
         """Folder of the masks."""
         return self.folder / "masks"
-
-    @property
-    def database(self) -> Path:
-        """COLMAP's database."""
-        return self.folder / "database.db"
 
     def prepare(self) -> None:
         """Writes images and masks that are not there yet.

@@ -124,7 +124,7 @@ SuperSplat Viewer and PlayCanvas Engine
 {licence}
 -->
 <style>{style}</style>
-<style>""".encode()
+<style>""".encode("utf-8", "backslashreplace")
     yield gzip.decompress((VIEWER / "viewer.css.gz").read_bytes())
     text = json.dumps(options, allow_nan=False).replace("<", "\\u003c")
     yield f'</style>\n</head>\n<body>\n<script type="application/json" id="luxel-settings">{text}</script>\n'.encode()

@@ -1,16 +1,14 @@
-"""Single files under names that nothing has, scratch folders, and manifests of many files."""
+"""Single files under names that nothing has, and scratch folders."""
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from pathlib import Path
 
 import pytest
 
-from luxel.render.storage import journal, manifest
-from luxel.render.storage.folder import OutputFolder
+from luxel.render.storage import journal
 from luxel.render.storage.single import write_file, writing_file, writing_unused
 
 
@@ -46,19 +44,3 @@ def test_scratch_folders_are_those_of_the_system_unless_given(tmp_path: Path) ->
     assert not folder.exists()
     with journal.scratch_folder(tmp_path) as folder:
         assert folder.parent == tmp_path
-
-
-def test_a_manifest_of_many_files_is_not_read_again_for_each(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reads: list[int] = []
-    entries_of = manifest._entries_of
-    monkeypatch.setattr(manifest, "_entries_of", lambda raw: reads.append(len(raw)) or entries_of(raw))
-    head, content = json.dumps(manifest.HEAD), {"size": 1, "sha256": "0" * 64}
-    lines = [head, *(json.dumps({"name": f"{i:05d}.png", **content}) for i in range(5000))]
-    (tmp_path / manifest.NAME).write_text("\n".join(lines) + "\n")
-    output = OutputFolder(tmp_path)
-    for number in range(6):
-        output.write(f"new-{number}", b"x")
-    assert len(reads) == 1, "for lines that later ones replace"
-    assert len(OutputFolder(tmp_path).names()) == 5006

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +17,7 @@ from luxel.render.primitives import Gaussians
 from luxel.scenes.captures import open_capture
 from luxel.scenes.captures.capture_format import CaptureContents
 from luxel.scenes.captures.colmap import read_colmap
+from luxel.scenes.captures.colmap_process.triangulation import MatchedImages, triangulated
 from luxel.scenes.captures.formats import CAPTURE_FORMATS, register_capture_format
 from luxel.scenes.captures.poses import triangulate
 from luxel.scenes.captures.transforms import read_transforms
@@ -96,21 +96,13 @@ def test_points_that_cannot_be_triangulated(tmp_path: Path, monkeypatch: pytest.
     assert "No points could be triangulated" in str(contents.warnings[0])
 
 
-def test_a_triangulation_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_triangulation_that_fails(tmp_path: Path) -> None:
     def broken(*_: object) -> None:
         raise RuntimeError("no matches")
 
-    quiet = SimpleNamespace(
-        set_random_seed=lambda seed: None, IncrementalPipelineOptions=SimpleNamespace, Reconstruction=broken
-    )
-    monkeypatch.setattr(triangulate, "import_pycolmap", lambda: quiet)
-    for name in ("match", "extract"):
-        monkeypatch.setattr(triangulate.features, name, lambda *_, **__: None)
-    monkeypatch.setattr(triangulate, "pairs_by_pose", lambda names, poses: [])
-    monkeypatch.setattr(triangulate.features, "quiet", lambda _: nullcontext())
-    monkeypatch.setattr(triangulate.np, "stack", lambda poses: np.zeros((0, 4, 4)))
+    pycolmap = SimpleNamespace(IncrementalPipelineOptions=SimpleNamespace, Reconstruction=broken)
     with pytest.raises(CaptureError, match=r"Triangulation.*failed \(no matches\)\. Check that the poses"):
-        triangulate.triangulate(tmp_path, [], lambda stage, share: None)
+        triangulated(MatchedImages(pycolmap, tmp_path, []), np.zeros((0, 4, 4)))
 
 
 def test_points_that_are_none(tmp_path: Path) -> None:

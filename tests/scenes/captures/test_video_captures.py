@@ -16,7 +16,13 @@ from PIL import Image, ImageFilter
 import luxel.scenes as scenes
 from luxel.render.camera import Camera
 from luxel.scenes.captures import features, sfm, video_frames
-from luxel.scenes.captures.video_frames import FrameMeasure, choose_frames, decode_frames, select
+from luxel.scenes.captures.video_frames import (
+    FrameMeasure,
+    choose_frames,
+    decode_frames,
+    opened_video,
+    select,
+)
 from luxel.scenes.synthetic.place import place_scene
 from luxel.scenes.synthetic.toy import as_bytes
 from luxel.viewer.video import write_video
@@ -136,7 +142,13 @@ def test_what_is_no_usable_video_is_refused(tmp_path: Path, moving: Path) -> Non
         sound.setsampwidth(2)
         sound.setframerate(8000)
         sound.writeframes(bytes(16000))
-    (tmp_path / "sound.avi").write_bytes(buffer.getvalue())
+    (tmp_path / "wave.avi").write_bytes(buffer.getvalue())
+    refused(tmp_path / "wave.avi", "this is no MP4, MOV, Matroska, WebM, AVI or MPEG-TS file")
+    with av.open(str(tmp_path / "sound.avi"), "w") as container:
+        sound_stream = container.add_stream("pcm_s16le", rate=8000, layout="mono")
+        frame = av.AudioFrame.from_ndarray(np.zeros((1, 8000), np.int16), "s16", "mono")
+        frame.rate = 8000
+        container.mux(sound_stream.encode(frame))
     refused(tmp_path / "sound.avi", "there is no video in this file")
     with av.open(str(tmp_path / "empty.avi"), "w") as container:
         stream = container.add_stream("mpeg4", rate=8)
@@ -145,7 +157,7 @@ def test_what_is_no_usable_video_is_refused(tmp_path: Path, moving: Path) -> Non
     refused(tmp_path / "empty.avi", "there are no frames in this video")
     write_video(tmp_path / "still.mp4", [texture(0)] * 20, 8)
     refused(tmp_path / "still.mp4", "only 1 of 20 frames can be used")
-    refused(tmp_path, "there are 6 videos")
+    refused(tmp_path, "there are 7 videos")
     with pytest.raises(scenes.CaptureError, match=r"megapixels; the limit is 0\.001"):
         scenes.open(moving, max_megapixels=0.001, cache_dir=tmp_path / "cache")
 
@@ -204,3 +216,38 @@ def distances(ours: np.ndarray, truth: np.ndarray) -> np.ndarray:
     sign = np.diag([1, 1, np.sign(np.linalg.det(u @ vt))])
     scale = (s * np.diag(sign)).sum() / (a**2).sum()
     return np.linalg.norm(scale * a @ (u @ sign @ vt).T - b, axis=1)
+
+
+PLAYLISTS = {
+    "ffconcat": "ffconcat version 1.0\nfile clip.mp4\n",
+    "HLS": "#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:10,\nclip.mp4\n#EXT-X-ENDLIST\n",
+    "HLS with a key": '#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXT-X-KEY:METHOD=AES-128,URI="key"\n#EXTINF:10,\nclip.mp4\n',
+    "SDP": "v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\nc=IN IP4 127.0.0.1\nt=0 0\nm=video 9 RTP/AVP 96\n",
+    "DASH": "<?xml version='1.0'?><MPD xmlns='urn:mpeg:dash:schema:mpd:2011' type='static'><Period/></MPD>",
+    "ASX": "[Reference]\nRef1=http://127.0.0.1:9/ref\n",
+}
+
+
+@pytest.mark.parametrize("name", PLAYLISTS)
+@pytest.mark.parametrize("suffix", [".mp4", ".mkv", ".m2ts", ".avi"])
+def test_playlists_are_no_videos(tmp_path: Path, moving: Path, name: str, suffix: str) -> None:
+    """A file that names others opens none of them, whatever its suffix."""
+    moving.rename(tmp_path / "clip.mp4")
+    path = tmp_path / f"list{suffix}"
+    path.write_text(PLAYLISTS[name])
+    with pytest.raises(scenes.CaptureError) as caught, opened_video(path) as (_, frames):
+        next(frames)
+    assert str(path) in caught.value.problem and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("suffix", [".mp4", ".mov", ".m4v", ".mkv", ".webm", ".avi", ".mts", ".m2ts"])
+def test_all_containers_are_read(tmp_path: Path, suffix: str) -> None:
+    container_format = {".m4v": "mp4", ".mts": "mpegts", ".m2ts": "mpegts"}.get(suffix)
+    with av.open(str(tmp_path / f"film{suffix}"), "w", format=container_format) as container:
+        stream = container.add_stream("libvpx" if suffix == ".webm" else "mpeg4", rate=8)
+        stream.width, stream.height, stream.pix_fmt = 96, 64, "yuv420p"
+        for number in range(4):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(texture(3 * number), "rgb24")))
+        container.mux(stream.encode(None))
+    with opened_video(tmp_path / f"film{suffix}") as (_, frames):
+        assert len(list(frames)) == 4

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -164,3 +165,24 @@ def test_a_checkout_without_a_distribution_works(monkeypatch: pytest.MonkeyPatch
     finding = doctor._luxel()
     assert finding.state == "note" and "not installed" in finding.detail and "pip install" in finding.remedy
     assert doctor.works([finding])
+
+
+@pytest.mark.parametrize("place", ["nothing", "temporary", "chosen"])
+def test_the_cache_without_a_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    """A user id without an account: nothing has to be reinstalled, and the remedy helps."""
+
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", no_home)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    if place == "nothing":
+        (tmp_path / f"luxel-{os.getuid()}").write_text("of somebody else")
+    elif place == "chosen":
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (finding,) = (finding for finding in doctor.diagnose() if finding.name == "cache")
+    if place == "chosen":
+        assert (finding.state, finding.remedy) == ("ok", "")
+    else:
+        assert finding.state == "note" and "Set XDG_CACHE_HOME" in finding.remedy

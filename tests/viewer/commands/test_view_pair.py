@@ -18,7 +18,7 @@ from luxel.render.rasterize import rasterize
 from luxel.render.runs.fair_lock import FairLock
 from luxel.scenes import save_primitive_ply
 from luxel.scenes.synthetic.toy import torus_knot
-from luxel.viewer.attach import FILE, connect
+from luxel.viewer.attach import connect
 from luxel.viewer.cli import main
 from luxel.viewer.commands.options import Serve
 from luxel.viewer.training import LiveViewer
@@ -121,4 +121,4 @@ def test_view_attaches_to_the_one_that_trains(
         training.process.wait(120)
     finally:
         training.process.kill()
-    assert not (folder / FILE).exists() and "Traceback" not in training.text
+    assert connect(folder) is None and "Traceback" not in training.text

@@ -204,7 +204,7 @@ def test_too_few_panoramas_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("placed", "outcome"), [(5, "warned"), (3, "refused"), (2, "refused")])
 def test_panoramas_that_could_not_be_placed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, placed: int, outcome: str
+    tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch, placed: int, outcome: str
 ) -> None:
     from luxel.scenes.captures.panoramas import poses
 
@@ -229,7 +229,13 @@ def test_panoramas_that_could_not_be_placed(
     assert any(problem in warning for warning in capture.warnings)
     kept = next((tmp_path / ".luxel").glob("panoramas-*.npz"))
     kept.write_bytes(kept.read_bytes()[:100])  # a damaged result is computed again
-    assert len(scenes.open(tmp_path).views) == 8 * placed and kept.stat().st_size > 100
+    assert len(scenes.open(tmp_path).views) == 8 * placed
+    for entry in (tmp_path / ".luxel/panoramas").iterdir():
+        for file in entry.iterdir():
+            file.unlink()
+    again = scenes.open(tmp_path)  # the views are cut again
+    assert len(again.views) == 8 * placed and all(view.path.is_file() for view in again.views)
+    assert kept.stat().st_size == 100 and len(list(own_cache.rglob(kept.name))) == 1
 
 
 @pytest.mark.slow

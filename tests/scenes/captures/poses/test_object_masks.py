@@ -12,6 +12,7 @@ from PIL import Image
 
 import luxel.scenes as scenes
 from luxel.render.segment.segmenter import MaskChoice
+from luxel.scenes.captures.caching.capture_cache import CaptureCache
 from luxel.scenes.captures.capture_format import ignore_progress
 from luxel.scenes.captures.contents import SourceImage
 from luxel.scenes.captures.lens import Lens
@@ -59,16 +60,20 @@ def test_the_mask_that_fits_the_other_photographs_is_chosen(tmp_path: Path) -> N
     sources = photographs(tmp_path, 6)
     masks = [[disc(5), disc(15), ~disc(20)] for _ in sources]
     segmenter = Proposals(masks, surest=[1, 1, 0, 1, 2, 1])
-    mask_object(sources, tmp_path, ignore_progress, segmenter)
+    mask_object(sources, CaptureCache(tmp_path), ignore_progress, segmenter)
     for source in sources:
         assert source.mask is not None
         assert np.array_equal(np.asarray(Image.open(source.mask)) > 0, disc(15))
     again = photographs(tmp_path, 6)
-    mask_object(again, tmp_path, ignore_progress, segmenter)
+    mask_object(again, CaptureCache(tmp_path), ignore_progress, segmenter)
     assert segmenter.calls == 6 and again[3].mask == sources[3].mask  # from the cache
+    for file in sources[3].mask.parent.iterdir():  # type: ignore[union-attr]
+        file.unlink()
+    mask_object(again := photographs(tmp_path, 6), CaptureCache(tmp_path), ignore_progress, segmenter)
+    assert segmenter.calls == 12 and again[3].mask.is_file()  # type: ignore[union-attr]
     given = tmp_path / "given.png"
     again[0].mask = given
-    mask_object(again[:1], tmp_path, ignore_progress, segmenter)
+    mask_object(again[:1], CaptureCache(tmp_path), ignore_progress, segmenter)
     assert again[0].mask == given
 
 
@@ -82,7 +87,7 @@ def test_the_whole_that_moves_is_preferred_to_a_part(tmp_path: Path) -> None:
         pixels[0, 0] = index  # by which the segmenter knows the photograph
         Image.fromarray(pixels).save(source.path)
     masks = [[disc(5), disc(15)] for _ in sources]
-    mask_object(sources, tmp_path, ignore_progress, Proposals(masks, surest=[0] * 6))
+    mask_object(sources, CaptureCache(tmp_path), ignore_progress, Proposals(masks, surest=[0] * 6))
     for source in sources:
         assert source.mask is not None
         assert np.array_equal(np.asarray(Image.open(source.mask)) > 0, disc(15))
@@ -91,7 +96,7 @@ def test_the_whole_that_moves_is_preferred_to_a_part(tmp_path: Path) -> None:
 def test_holes_and_islands(tmp_path: Path) -> None:
     sources = photographs(tmp_path, 3)
     speckled = disc(15) & ~disc(1.2, 36, 24) & ~disc(5, 28, 24) | disc(2, 60, 6)
-    mask_object(sources, tmp_path, ignore_progress, Proposals([[speckled]] * 3, [0] * 3))
+    mask_object(sources, CaptureCache(tmp_path), ignore_progress, Proposals([[speckled]] * 3, [0] * 3))
     assert sources[0].mask is not None
     mask = np.asarray(Image.open(sources[0].mask)) > 0
     assert mask[24, 36] and not mask[24, 28] and not mask[6, 60]
@@ -100,14 +105,14 @@ def test_holes_and_islands(tmp_path: Path) -> None:
 def test_a_photograph_without_the_object_shows_nothing(tmp_path: Path) -> None:
     sources = photographs(tmp_path, 5)
     masks = [[disc(12)]] * 4 + [[disc(6, 8, 8)]]
-    mask_object(sources, tmp_path, ignore_progress, Proposals(masks, [0] * 5))
+    mask_object(sources, CaptureCache(tmp_path), ignore_progress, Proposals(masks, [0] * 5))
     assert sources[4].mask is not None and not np.asarray(Image.open(sources[4].mask)).any()
 
 
 def test_no_object_in_the_middle(tmp_path: Path) -> None:
     sources = photographs(tmp_path, 4)
     with pytest.raises(CaptureError, match="no object in the middle looks alike"):
-        mask_object(sources, tmp_path, ignore_progress, Proposals([[~disc(20)]] * 4, [0] * 4))
+        mask_object(sources, CaptureCache(tmp_path), ignore_progress, Proposals([[~disc(20)]] * 4, [0] * 4))
     assert not [entry for entry in tmp_path.iterdir() if entry.is_dir()]
 
 

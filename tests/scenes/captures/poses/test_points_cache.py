@@ -77,12 +77,15 @@ def test_other_poses_have_other_points(tmp_path: Path, posed: list, monkeypatch:
 
 
 def test_points_without_their_cameras_are_not_used(
-    tmp_path: Path, posed: list, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, own_cache: Path, posed: list, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     points = Triangulations(tmp_path, monkeypatch)
     points.of(posed)
     (cameras,) = tmp_path.rglob("*.cameras.npy")
     cameras.write_bytes(cameras.read_bytes()[:40])
-    assert points.of(posed) == 2
-    cameras.unlink()
+    damaged = cameras.read_bytes()
+    assert [points.of(posed), points.of(posed)] == [2, 2], "stored in the cache of the user"
+    assert cameras.read_bytes() == damaged, "it cannot be seen that luxel wrote it"
+    (again,) = own_cache.rglob("*.cameras.npy")
+    again.unlink()
     assert points.of(posed) == 3

@@ -8,9 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import luxel.scenes as scenes
+from luxel.render.camera import Camera
+from luxel.render.storage.manifest import NAME as MANIFEST
 from luxel.scenes.captures import features
+from luxel.scenes.captures.images import ImageReader
+from luxel.scenes.captures.lens import Lens
 from luxel.scenes.captures.poses import pose_refinement
 from luxel.scenes.captures.poses.pose_refinement import similarity
 
@@ -88,3 +93,30 @@ def test_similarity() -> None:
     rotation = u @ np.diag([1, 1, np.linalg.det(u @ vt)]) @ vt
     scale, turn, shift = similarity(points, 2.5 * points @ rotation.T + (1, 2, 3))
     assert np.isclose(scale, 2.5) and np.allclose(turn, rotation) and np.allclose(shift, (1, 2, 3))
+
+
+def test_cached_poses_of_other_cameras_are_computed_again(
+    tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of the right name, as a stranger may have made it."""
+    computed = []
+
+    def refine(posed: list, given: np.ndarray, on_progress: object) -> tuple[np.ndarray, np.ndarray]:
+        computed.append(len(given))
+        return given, np.array([2.0, 3.0])
+
+    monkeypatch.setattr(pose_refinement, "_refine", refine)
+    Image.new("RGB", (16, 12)).save(tmp_path / "0.png")
+    camera = Camera.look_at((1.0, 0.0, 1.0), (0, 0, 0), width=16, height=12)
+    posed = [(camera, ImageReader(tmp_path / "0.png", Lens(16, 12, 20.0, 20.0, 8.0, 6.0), 16, 12))]
+
+    def read() -> int:
+        poses, text = pose_refinement.refined_poses(tmp_path, posed, on_progress=lambda *_: None)
+        assert "does not lower their error of 2.00 pixels" in text and poses.shape == (1, 4, 4)
+        return len(computed)
+
+    assert [read(), read()] == [1, 1]
+    (stored,) = (tmp_path / ".luxel").glob("poses-*.npz")
+    (tmp_path / ".luxel" / MANIFEST).unlink()
+    np.savez(stored, poses=np.full((1, 4, 4), np.nan), errors=np.array([2.0, 1.0]))
+    assert [read(), read()] == [2, 2] and len(list(own_cache.rglob(stored.name))) == 1

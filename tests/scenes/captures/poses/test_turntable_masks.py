@@ -9,6 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
+from luxel.scenes.captures.caching.capture_cache import CaptureCache
 from luxel.scenes.captures.capture_format import ignore_progress
 from luxel.scenes.captures.contents import SourceImage
 from luxel.scenes.captures.lens import Lens
@@ -30,7 +31,7 @@ def test_masks_are_those_of_the_whole_object(tmp_path: Path) -> None:
         Image.fromarray(as_bytes(cast.rgb.numpy())).save(path)
         sources.append(SourceImage(path.name, path, Lens(320, 240, 440.0, 440.0, 160.0, 120.0), np.eye(4)))
         truth.append(cast.ids.numpy() >= STILL)
-    mask_object(sources, tmp_path, ignore_progress)
+    mask_object(sources, CaptureCache(tmp_path), ignore_progress)
     for source, expected in zip(sources, truth, strict=True):
         assert source.mask is not None
         mask = np.asarray(Image.open(source.mask)) > 0

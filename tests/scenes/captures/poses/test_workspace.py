@@ -15,10 +15,10 @@ from luxel.scenes.captures.poses.workspace import FOCAL_35MM, MODEL, Workspace, 
 from luxel.scenes.errors import CaptureError
 
 
-def test_the_folder_stays_after_an_interruption_only(tmp_path: Path) -> None:
+def test_the_folder_stays_after_an_interruption_only(tmp_path: Path, own_cache: Path) -> None:
     def work(error: type[BaseException] | None, text: str | None) -> None:
         with working_folder(tmp_path, "key") as folder:
-            file = folder / "matches"
+            file = folder / "pairs.txt"
             assert (file.read_text() if file.exists() else None) == text
             file.write_text("some")
             if error is not None:
@@ -28,9 +28,30 @@ def test_the_folder_stays_after_an_interruption_only(tmp_path: Path) -> None:
         work(KeyboardInterrupt, None)
     with pytest.raises(CaptureError):
         work(CaptureError, "some")
-    assert not list(tmp_path.iterdir())
+    assert not list(own_cache.iterdir()) and not list(tmp_path.iterdir())
     work(None, None)
-    assert not list(tmp_path.iterdir())
+    assert not list(own_cache.iterdir()) and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["images", "database.db", "notes.txt"])
+def test_a_folder_with_something_else_is_left_alone(tmp_path: Path, own_cache: Path, name: str) -> None:
+    """What luxel did not make stays there; the work is done in an empty folder."""
+    with pytest.raises(KeyboardInterrupt), working_folder(tmp_path, "key") as folder:
+        raise KeyboardInterrupt
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (folder / name).symlink_to(outside)
+    with working_folder(tmp_path, "key") as other:
+        assert other != folder and not list(other.iterdir())
+    assert (folder / name).is_symlink() and not list(outside.iterdir()) and not other.exists()
+    assert [entry.name for entry in own_cache.iterdir()] == ["working"]
+
+
+def test_captures_of_the_same_files_have_their_own_folders(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    with working_folder(tmp_path / "a", "key") as first, working_folder(tmp_path / "b", "key") as second:
+        assert first != second
 
 
 def source(path: Path) -> SourceImage:

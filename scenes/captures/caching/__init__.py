@@ -1,0 +1,1 @@
+"""Results of captures that are stored to be used again."""

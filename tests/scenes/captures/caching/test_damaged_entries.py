@@ -1,0 +1,93 @@
+"""Entries of a cache that are files without sense, though their hashes may be right: they are not read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from luxel.scenes.captures import video
+from luxel.scenes.captures.cameras import films
+from luxel.scenes.captures.panoramas import poses
+
+TIMES = {f"frame-{number:06d}.jpg": number / 10 for number in range(3)}
+
+
+def write_frames(folder: Path) -> Path:
+    folder.mkdir()
+    for name in TIMES:
+        Image.new("RGB", (8, 6)).save(folder / name)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({}, ""),
+        ({"times": {**TIMES, "../../photo.jpg": 1.0}}, "does not have the frames"),
+        ({"times": {}}, "does not have the frames"),
+        ({"times": dict.fromkeys(TIMES, float("nan"))}, "has no times"),
+        ({"times": dict.fromkeys(TIMES, "0")}, "has no times"),
+        ({"warnings": [1]}, "has no warnings"),
+    ],
+)
+def test_frames_of_videos(tmp_path: Path, changes: dict[str, Any], problem: str) -> None:
+    write_frames(tmp_path / "images")
+    (tmp_path / "frames.json").write_text(json.dumps({"times": TIMES, "warnings": [], **changes}))
+    if not problem:
+        assert video._read_frames(tmp_path)[1]["times"] == TIMES
+        return
+    with pytest.raises(ValueError, match=problem):
+        video._read_frames(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("times", "problem"),
+    [
+        (TIMES, ""),
+        ({}, "does not have the frames"),
+        ({**TIMES, "/etc/hostname": 1.0}, "does not have the frames"),
+        (dict.fromkeys(TIMES, float("inf")), "has no times"),
+    ],
+)
+def test_frames_of_cameras(tmp_path: Path, times: dict[str, float], problem: str) -> None:
+    folder = write_frames(tmp_path / "camera")
+    (folder / "times.json").write_text(json.dumps(times))
+    if not problem:
+        assert films._read(folder).times == [*TIMES.values()]
+        return
+    with pytest.raises(ValueError, match=problem):
+        films._read(folder)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"rows": np.array([0, 1, 7])},
+        {"rows": np.array([0.0, 1.0, 2.0])},
+        {"world_to_cam": np.full((3, 4, 4), np.nan)},
+        {"world_to_cam": np.zeros((2, 4, 4))},
+        {"xyz": np.zeros((5, 3), np.float64)},
+        {"rgb": np.zeros((4, 3), np.uint8)},
+        {"error": np.zeros(2)},
+    ],
+)
+def test_poses_of_panoramas(tmp_path: Path, changes: dict[str, np.ndarray]) -> None:
+    result = {
+        "rows": np.arange(3),
+        "world_to_cam": np.stack([np.eye(4)] * 3),
+        "xyz": np.zeros((5, 3), np.float32),
+        "rgb": np.zeros((5, 3), np.uint8),
+        "error": np.array(0.5),
+    }
+    np.savez(tmp_path / "a.npz", allow_pickle=False, **{**result, **changes})
+    if not changes:
+        assert poses._load(tmp_path / "a.npz", 3).keys() == result.keys()
+        return
+    with pytest.raises(ValueError, match="does not hold the poses of these panoramas"):
+        poses._load(tmp_path / "a.npz", 3)
