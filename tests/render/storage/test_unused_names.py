@@ -19,7 +19,7 @@ def test_the_first_unused_name_is_taken(tmp_path: Path) -> None:
     with writing_unused(tmp_path, "a", ".txt") as draft:
         draft.file.write(b"new")
         (tmp_path / "a-4.txt").write_text("written meanwhile")
-    assert draft.target == tmp_path / "a-5.txt" and draft.target.read_text() == "new"
+    assert draft.target == tmp_path / "a-5.txt" and (tmp_path / "a-5.txt").read_text() == "new"
     assert (tmp_path / "a.txt").read_text() == "mine" and not (tmp_path / "missing").exists()
     assert (tmp_path / "a-4.txt").read_text() == "written meanwhile"
     with pytest.raises(ZeroDivisionError), writing_unused(tmp_path, "b") as draft:
