@@ -193,6 +193,17 @@ def cpu_library() -> Library:
     return Library(fast, "cpu") if min(baseline.cpu_level(), highest) >= 3 and fast.is_file() else baseline
 
 
+def cpu_instructions() -> str:
+    """The instructions that computing on the CPU uses here, on which the last bits of results depend: the level of
+    luxel's library and the capability of torch; empty where the library cannot be loaded."""
+    try:
+        library = cpu_library()
+    except NativeError:
+        return ""
+    level = 3 if library.path.stem.endswith("_v3") else 1
+    return f"x86-64 level {level}, torch {torch.backends.cpu.get_cpu_capability()}"
+
+
 def keep_freed_memory() -> None:
     """Lets this process reuse large blocks of host memory instead of returning them (glibc; elsewhere nothing).
 

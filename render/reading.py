@@ -13,8 +13,10 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from luxel.render.errors import LuxelError
+from luxel.render.storage.descriptors import open_regular
 
 LARGE = 1 << 28  # bytes from which a file's size is compared with the free memory
 # What torch, C++ and OpenCV say.
@@ -121,22 +123,35 @@ def check_file(path: str | Path, error: type[LuxelError] = LuxelError) -> int:
     return status.st_size
 
 
+def open_file(path: str | Path, error: type[LuxelError] = LuxelError) -> BinaryIO:
+    """Opens a file for reading, without waiting for the other end of a pipe.
+
+    Raises:
+        LuxelError: as `check_file`, or it cannot be opened.
+    """
+    check_file(path, error)
+    try:
+        return open_regular(path)
+    except (OSError, ValueError) as cause:
+        raise unreadable(path, cause, error) from cause
+
+
 def read_bytes(path: str | Path, error: type[LuxelError] = LuxelError) -> bytes:
     """The whole file.
 
     Raises:
         LuxelError: it cannot be read, is empty, is no regular file, or is larger than the free memory.
     """
-    size = check_file(path, error)
-    if size > LARGE and size > (free := available_memory()):
-        raise error(
-            f"{path}: the file has {size / 1e9:.1f} GB, and {free / 1e9:.1f} GB of memory are free.",
-            NOT_IN_MEMORY,
-        )
     try:
-        with open(path, "rb") as file:
-            return file.read()
-    except (OSError, ValueError) as cause:
+        with open_file(path, error) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > LARGE and size > (free := available_memory()):
+                raise error(
+                    f"{path}: the file has {size / 1e9:.1f} GB, and {free / 1e9:.1f} GB of memory are free.",
+                    NOT_IN_MEMORY,
+                )
+            return file.read(size)
+    except OSError as cause:
         raise unreadable(path, cause, error) from cause
     except MemoryError as cause:
         raise unreadable(path, OSError(errno.ENOMEM, ""), error) from cause

@@ -25,6 +25,7 @@ from luxel.render.runs.run_folder import RunFolder
 from luxel.render.storage.descriptors import foreign
 from luxel.render.storage.folder import OutputFolder
 from luxel.render.storage.manifest import NAME as MANIFEST
+from luxel.render.train.state import require_primitives
 from luxel.scenes import Capture, load_primitives
 from luxel.scenes.files.formats import find_format, format_of, readable_suffixes
 from luxel.scenes.files.scene_files import finite_primitives
@@ -229,28 +230,26 @@ def load_run_scene(folder: Path, *, keep_non_finite: bool = False) -> Parameters
     Raises:
         LuxelError: it has neither, or the checkpoint is of something else.
     """
-    checkpoint = newer_checkpoint(folder, "scene.ply")
+    checkpoint = newer_checkpoint(folder, "scene.ply", _primitives_of)
     if checkpoint is None:
         return load_primitives(folder / "scene.ply", keep_non_finite=keep_non_finite)
-    checkpoints = folder / "checkpoints"
+    return finite_primitives(folder / "checkpoints", _primitives_of(checkpoint), keep=keep_non_finite)
+
+
+def _primitives_of(checkpoint: Checkpoint) -> Parameters:
+    """The primitives of a checkpoint.
+
+    Raises:
+        LuxelError: its tensors are not those of a primitive that luxel knows.
+    """
     config = checkpoint.state.get("config", {})
     name = config.get("primitive", Gaussians.primitive) if isinstance(config, dict) else config
     if not isinstance(name, str) or name not in PRIMITIVES:
         raise RunError(
-            f"{checkpoints}: the newest checkpoint is of {name!r}, which is no primitive that luxel knows "
-            f"({', '.join(PRIMITIVES)}).",
+            f"it is of {name!r}, which is no primitive that luxel knows ({', '.join(PRIMITIVES)}).",
             "It may come from a newer version of luxel.",
         )
-    parameters = PRIMITIVES[name].engine.parameters
-    try:  # whatever the primitive, the tensors have this prefix
-        scene = parameters(**{field: checkpoint.tensors[f"gaussians.{field}"] for field in parameters.names})
-    except KeyError as error:
-        raise RunError(
-            f"{checkpoints}: the newest checkpoint lacks {error}.", "Train the run again."
-        ) from error
-    except (ValueError, IndexError) as error:
-        raise RunError(f"{checkpoints}: the newest checkpoint: {error}.", "Train the run again.") from error
-    return finite_primitives(checkpoints, scene, keep=keep_non_finite)
+    return require_primitives(checkpoint, PRIMITIVES[name].engine.parameters)
 
 
 def is_field_run(path: Path) -> bool:
@@ -276,16 +275,13 @@ def load_run_field(folder: Path) -> Application:
     Raises:
         LuxelError: it has neither.
     """
-    checkpoint = newer_checkpoint(folder, FIELD_FILE)
+    checkpoint = newer_checkpoint(folder, FIELD_FILE, field_of_checkpoint)
     if checkpoint is None:
         return load_field(folder / FIELD_FILE)
-    try:
-        return field_of_checkpoint(checkpoint)
-    except LuxelError as error:
-        raise RunError(f"{folder / 'checkpoints'}: {error.problem}", error.remedy) from error
+    return field_of_checkpoint(checkpoint)
 
 
-def newer_checkpoint(folder: Path, name: str) -> Checkpoint | None:
+def newer_checkpoint(folder: Path, name: str, check: Callable[[Checkpoint], object]) -> Checkpoint | None:
     """The newest whole checkpoint of a run where it has to stand for the run's result; None: the result is used.
 
     It has to where there is no result, where the result is damaged, replaced, of another run or cannot be checked, and
@@ -294,6 +290,7 @@ def newer_checkpoint(folder: Path, name: str) -> Checkpoint | None:
     Args:
         folder: of the run.
         name: of the result: scene.ply or field.safetensors.
+        check: raises LuxelError for a checkpoint that cannot stand for it; an older one is used then.
 
     Raises:
         LuxelError: neither can be used.
@@ -307,7 +304,7 @@ def newer_checkpoint(folder: Path, name: str) -> Checkpoint | None:
         return None
     said: list[str] = []
     try:
-        checkpoint = load_newest(checkpoints, said.append, run)
+        checkpoint = load_newest(checkpoints, said.append, run, check)
     except CheckpointError as error:
         return None if whole else _without_checkpoint(path, result, error if saved else None)
     if whole and result.step is not None and checkpoint.step <= result.step:

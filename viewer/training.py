@@ -27,6 +27,7 @@ from luxel.viewer.capture_warnings import CaptureWarnings
 from luxel.viewer.doctor import facts as machine_facts
 from luxel.viewer.known_facts import facts_of_training
 from luxel.viewer.origin import Origin
+from luxel.viewer.process.streams import print_where_it_is_read
 from luxel.viewer.progress import opening
 from luxel.viewer.scoring import background_of, psnr_in_words, score
 from luxel.viewer.web.drawable import rasterizer_of_views
@@ -183,6 +184,8 @@ def run_watched(
         if trainer.loop.signal:
             if result.reason != "interrupted":
                 print(f"luxel: {folder}: the run is complete; its report was not written.", file=sys.stderr)
+            else:
+                print_where_it_is_read(f"luxel: Stopped at step {result.step}: luxel train --resume {folder}")
             return SIGNALLED + trainer.loop.signal
         if app is not None:
             from luxel.viewer.web.serving import serve_until_interrupted

@@ -17,7 +17,7 @@ from luxel.render.fields.application import Application, make_application
 from luxel.render.fields.applications import application_type
 from luxel.render.fields.config import FieldConfig, config_of_run
 from luxel.render.fields.files import FIELD_FILE, save_field
-from luxel.render.fields.optimizer import FieldOptimizer
+from luxel.render.fields.optimizer import FieldOptimizer, require_field_tensors
 from luxel.render.native import keep_freed_memory
 from luxel.render.runs.checkpoint import Checkpoint, CheckpointError, load_newest
 from luxel.render.runs.controls import RunControls
@@ -25,7 +25,7 @@ from luxel.render.runs.identity import data_digest
 from luxel.render.runs.loop import CheckpointPolicy, TrainingLoop
 from luxel.render.runs.progress import ProgressDisplay, duration
 from luxel.render.runs.readback import PULSE, ReadbackQueue
-from luxel.render.runs.resume import has_other_data, require_state, with_overrides
+from luxel.render.runs.resume import has_other_data, require_state, say_other_instructions, with_overrides
 from luxel.render.runs.run_folder import RunFolder
 
 
@@ -148,7 +148,13 @@ class FieldTrainer(RunControls[int, FieldResult]):
             say(
                 f"{folder}: the data are not those that this run was started with. Training continues on them."
             )
-        start = load_newest(Path(folder) / "checkpoints", say, body, _require_state)
+        expected = make_application(config_of_run(Path(folder), body))
+
+        def usable(checkpoint: Checkpoint) -> None:
+            require_state(checkpoint, _State)
+            require_field_tensors(checkpoint, expected)
+
+        start = load_newest(Path(folder) / "checkpoints", say, body, usable)
         return cls(make_application(config), data, folder, device, say, about=about, start=start)
 
     @property
@@ -287,6 +293,7 @@ class FieldTrainer(RunControls[int, FieldResult]):
             ) from error
         if not same_device_type:
             self.say("Resumed on a different device type; random state was reset.")
+        say_other_instructions(start, self.device, self.say)
         self.loop.resume_at(start.step, float(start.state["train_seconds"]))
         self.loss = start.state["loss"]
         self.folder.trim_log(start.step)
@@ -296,13 +303,8 @@ class _State(msgspec.Struct):
     """The state in a checkpoint of a field."""
 
     config: dict[str, Any]
-    train_seconds: Annotated[float, msgspec.Meta(ge=0)]
+    train_seconds: Annotated[float, msgspec.Meta(ge=0, le=1e12)]
     loss: float | None
-
-
-def _require_state(checkpoint: Checkpoint) -> None:
-    """Raises LuxelError for a checkpoint whose state lacks what `FieldTrainer` needs."""
-    require_state(checkpoint, _State)
 
 
 def in_words(scores: dict[str, float]) -> str:

@@ -25,10 +25,12 @@ import torch
 from torch import Tensor
 
 from luxel.render.errors import LuxelError
+from luxel.render.reading import LARGE, available_memory
 from luxel.render.replay import on_host
 from luxel.render.runs.identity import FORMAT, Identity, identity_in
 from luxel.render.runs.memory import is_out_of_memory
 from luxel.render.runs.strict_json import JsonError, finite, read_object, require_seal, sealed, validated
+from luxel.render.storage.descriptors import open_regular
 from luxel.render.storage.folder import OutputFolder
 from luxel.render.storage.manifest import Content
 
@@ -174,9 +176,7 @@ def load(path: Path) -> Checkpoint:
     try:
         body = _read_body(path)
         entry = body.tensors
-        raw = (path.parent / entry.file).read_bytes()
-        if len(raw) != entry.bytes:
-            raise JsonError(f"{entry.file} has {len(raw)} of {entry.bytes} bytes")
+        raw = _read_tensors(path.parent / entry.file, entry.bytes)
         if hashlib.sha256(raw).hexdigest() != entry.sha256:
             raise JsonError(f"{entry.file} does not match its checksum")
         return Checkpoint(body.step, parse(raw), body.state, body.run, body.sha256 is not None)
@@ -200,7 +200,7 @@ def load_newest(
     folder: Path,
     say: Callable[[str], None],
     run: dict[str, Any] | None = None,
-    check: Callable[[Checkpoint], None] = lambda checkpoint: None,
+    check: Callable[[Checkpoint], object] = lambda checkpoint: None,
 ) -> Checkpoint:
     """Reads the newest intact checkpoint.
 
@@ -264,6 +264,25 @@ def _listed(folder: Path) -> list[tuple[int, Path]]:
         return []
     matches = ((_NAME.fullmatch(path.name), path) for path in folder.iterdir())
     return sorted({(int(m[1]), path.with_suffix(".json")) for m, path in matches if m}, reverse=True)
+
+
+def _read_tensors(path: Path, expected: int) -> bytes:
+    """The content of a file of tensors, whose size is compared before it is read.
+
+    Raises:
+        JsonError: it has another size, or does not fit into memory.
+        OSError: it cannot be read.
+    """
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size == expected and size > LARGE and size > (free := available_memory()):
+            raise JsonError(
+                f"{path.name} has {size / 1e9:.1f} GB, and {free / 1e9:.1f} GB of memory are free"
+            )
+        raw = file.read(size) if size == expected else b""
+    if size != expected or len(raw) != expected:
+        raise JsonError(f"{path.name} has {size} of {expected} bytes")
+    return raw
 
 
 def _read_body(path: Path) -> _Body:

@@ -17,6 +17,7 @@ from luxel.render.runs.strict_json import JsonError, digest_of, require_seal, va
 
 FORMAT = 2  # of config.json and checkpoints: 1 has neither checksums of JSON nor identities
 KEY = "identity"  # in config.json
+CPU = "cpu"  # in its versions: see `luxel.render.native.cpu_instructions`
 
 Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 

@@ -16,6 +16,7 @@ import msgspec
 from luxel.render.errors import LuxelError
 from luxel.render.runs.identity import FORMAT, identity_in
 from luxel.render.runs.strict_json import JsonError, read_object, require_seal, sealed, validated
+from luxel.render.storage.descriptors import open_regular
 from luxel.render.storage.folder import OutputFolder
 from luxel.render.storage.manifest import Content
 
@@ -141,5 +142,5 @@ def examine(path: Path, run: dict[str, Any] | None) -> Result:
 
 
 def _hash(path: Path) -> str:
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
+import torch
+
+from luxel.render.native import cpu_instructions
 from luxel.render.runs.checkpoint import Checkpoint, CheckpointError
-from luxel.render.runs.identity import identity_in
+from luxel.render.runs.identity import CPU, identity_in
 from luxel.render.runs.strict_json import JsonError, validated
 
 
@@ -35,6 +39,22 @@ def require_state(checkpoint: Checkpoint, schema: type) -> None:
         raise CheckpointError(
             f"it lacks what a resumed run needs ({error}).", "Resume from another, or start a new run."
         ) from error
+
+
+def say_other_instructions(checkpoint: Checkpoint, device: torch.device, say: Callable[[str], None]) -> None:
+    """Says that a run goes on with other instructions of the CPU than its checkpoint was computed with.
+
+    Args:
+        checkpoint: that it is resumed from; those of earlier versions do not say what they were computed with.
+        device: of the resumed run; nothing is said for a GPU.
+        say: receives the message.
+    """
+    before, now = (checkpoint.run or {}).get("versions", {}).get(CPU), cpu_instructions()
+    if device.type == "cpu" and isinstance(before, str) and now and before != now:
+        say(
+            f"Resumed with other instructions of the CPU ({now}; before: {before[:80]!r}): results agree up to "
+            "rounding, not bit for bit."
+        )
 
 
 def has_other_data(body: dict[str, Any], digest: str) -> bool:

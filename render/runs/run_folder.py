@@ -18,9 +18,10 @@ import torch
 from torch import Tensor
 
 from luxel.render.errors import LuxelError
+from luxel.render.native import cpu_instructions
 from luxel.render.runs.checkpoint import Checkpoint, available, delete_incomplete, save
 from luxel.render.runs.earlier_versions import RESULTS, adopt_earlier_version, is_sealed_config
-from luxel.render.runs.identity import FORMAT, KEY, Identity, identity_in
+from luxel.render.runs.identity import CPU, FORMAT, KEY, Identity, identity_in
 from luxel.render.runs.memory import is_out_of_memory
 from luxel.render.runs.metrics_log import MetricsLog
 from luxel.render.runs.owner import is_gone, own
@@ -152,6 +153,8 @@ class RunFolder:
         except importlib.metadata.PackageNotFoundError:
             version = "unknown"
         versions = {"luxel": version, "torch": torch.__version__, "numpy": np.__version__}
+        if str(about.get("device", "cpu")).startswith("cpu") and (instructions := cpu_instructions()):
+            versions[CPU] = instructions
         about = {name: value for name, value in about.items() if name not in RESERVED}
         plain = finite(json.loads(json.dumps({"config": config.to_dict(), **about}, default=str)))
         self._identity = self._identity or self._identity_of_resumed(plain["config"], capture)

@@ -9,10 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import msgspec
+
+from luxel.render.storage.descriptors import open_regular
 
 DIGEST = "sha256"  # the key that holds the digest of the other entries
 LARGEST = 64 << 20  # bytes
@@ -32,7 +35,9 @@ def read_object(path: Path) -> dict[str, Any]:
         JsonError: see `parse_object`, or the file is larger than `LARGEST`.
         OSError: it cannot be read.
     """
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
+        if os.fstat(file.fileno()).st_size > LARGEST:
+            raise _too_large()
         raw = file.read(LARGEST + 1)
     return parse_object(raw)
 
@@ -45,7 +50,7 @@ def parse_object(raw: bytes) -> dict[str, Any]:
             finite, or an integer beyond 64 bits.
     """
     if len(raw) > LARGEST:
-        raise JsonError(f"it has more than {LARGEST >> 20} MiB")
+        raise _too_large()
     try:
         body = json.loads(
             raw.decode("utf-8"), parse_constant=_refuse_constant, object_pairs_hook=_without_duplicates
@@ -102,6 +107,10 @@ def require_seal(body: dict[str, Any]) -> None:
         raise JsonError("its checksum is missing")
     if body[DIGEST] != digest_of(rest):
         raise JsonError("it does not match its checksum")
+
+
+def _too_large() -> JsonError:
+    return JsonError(f"it has more than {LARGEST >> 20} MiB")
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -27,7 +27,7 @@ from torch import Tensor
 from luxel.render.errors import LuxelError
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.runs.owner import own
-from luxel.render.runs.strict_json import JsonError, read_object, require_seal, sealed, validated
+from luxel.render.runs.strict_json import LARGEST, JsonError, read_object, require_seal, sealed, validated
 from luxel.render.segment.segmenter import Prompt
 from luxel.render.storage.descriptors import open_regular
 from luxel.render.storage.folder import Batch, OutputFolder
@@ -267,10 +267,13 @@ def load_objects(folder: Path, *, maps: bool = True) -> Objects:
         raise LuxelError(f"{folder}: this run has no objects yet.", "Segment it; see `luxel segment --help`.")
     with _reading(path):
         body = _read_body(path)
-        labels = torch.from_numpy(np.frombuffer(_read(folder, body.labels, ".labels"), np.uint8).copy())
+        stored = _read(folder, body.labels, ".labels", body.primitives)
+        labels = torch.from_numpy(np.frombuffer(stored, np.uint8).copy())
         if len(labels) != body.primitives:
             raise JsonError(f"it has {body.primitives} primitives, its labels {len(labels)}")
-        by_hand = None if body.by_hand is None else _bits(_read(folder, body.by_hand, ".hand"), len(labels))
+        by_hand = None
+        if body.by_hand is not None:
+            by_hand = _bits(_read(folder, body.by_hand, ".hand", body.primitives), len(labels))
         read = {entry.view: _map(_read(folder, entry.digest, ".png")) for entry in body.maps} if maps else {}
     prompts = [Prompt(p.label, p.view, tuple(p.points), p.box) for p in body.prompts]
     return Objects(body.scene, labels, body.objects, prompts, read, by_hand)
@@ -317,8 +320,9 @@ def _keep(batch: Batch, content: bytes, suffix: str) -> str:
     return digest
 
 
-def _read(folder: Path, digest: str, suffix: str) -> bytes:
-    content = (folder / FOLDER / f"{digest}{suffix}").read_bytes()
+def _read(folder: Path, digest: str, suffix: str, largest: int = LARGEST) -> bytes:
+    with open_regular(folder / FOLDER / f"{digest}{suffix}") as file:
+        content = file.read(largest + 1)
     if hashlib.sha256(content).hexdigest() != digest:
         raise JsonError(f"{FOLDER}/{digest[:12]}...{suffix} does not match its checksum")
     return content

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 from luxel.render.camera import View
 from luxel.render.errors import LuxelError
+from luxel.render.primitives import PRIMITIVES
 from luxel.render.runs.checkpoint import Checkpoint, CheckpointError, load_newest
 from luxel.render.runs.identity import views_digest
 from luxel.render.runs.resume import has_other_data, require_state, with_overrides
 from luxel.render.runs.run_folder import RunFolder
 from luxel.render.train.config import TrainConfig
-from luxel.render.train.state import State
+from luxel.render.train.state import State, require_trainer_tensors
 
 OWN = (
     "versions",
@@ -114,6 +115,7 @@ def read_run(
 
     def usable(checkpoint: Checkpoint) -> None:
         require_state(checkpoint, State)
+        require_trainer_tensors(checkpoint, PRIMITIVES[changed.primitive].engine.parameters)
         if not checkpoint.checked and checkpoint.state["train_views"] != names:
             raise CheckpointError(
                 f"its training views are not the {len(names)} of the capture.",

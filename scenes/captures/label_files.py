@@ -10,7 +10,7 @@ from PIL import Image
 
 from luxel.render.camera import View
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.reading import reading
+from luxel.scenes.files.reading import open_file, reading
 
 NO_LABEL = 255
 MOST = 254
@@ -55,7 +55,11 @@ def read_label_map(path: Path, view: View) -> np.ndarray:
     Raises:
         CaptureError: see `read_label_maps`.
     """
-    with reading(path, "a label map", "Write it again as PNG."), Image.open(path) as image:
+    with (
+        reading(path, "a label map", "Write it again as PNG."),
+        open_file(path) as file,
+        Image.open(file) as image,
+    ):
         stored = np.asarray(image)
     if stored.ndim == 3 and np.ptp(stored[..., :3].astype(int), axis=-1).max() == 0:
         stored = stored[..., 0]

@@ -13,7 +13,7 @@ from luxel.render.camera import View
 from luxel.scenes.captures.contents import inside_capture
 from luxel.scenes.captures.transforms import FILES
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.reading import reading
+from luxel.scenes.files.reading import open_file, read_bytes, reading
 
 SUFFIX = "_ids.png"
 
@@ -33,8 +33,8 @@ def _listed(folder: Path) -> dict[Path, Path]:
     named: dict[Path, Path] = {}
     for file in sorted(folder.glob("transforms*.json")):
         try:
-            frames = json.loads(file.read_bytes()).get("frames", [])
-        except (OSError, ValueError, AttributeError, RecursionError):
+            frames = json.loads(read_bytes(file)).get("frames", [])
+        except (CaptureError, ValueError, AttributeError, RecursionError):
             continue  # the reader of captures reports it
         for frame in frames if isinstance(frames, list) else []:
             if isinstance(frame, dict) and isinstance(frame.get("ids_path"), str):
@@ -61,7 +61,11 @@ def read_ids(view: View) -> np.ndarray:
     path = ids_path(view)
     if path is None or not path.is_file():
         raise CaptureError(f"{view.name}: there are no true ids of this view.", "Use a made-up scene.")
-    with reading(path, "an image of ids", "Write the data set again."), Image.open(path) as image:
+    with (
+        reading(path, "an image of ids", "Write the data set again."),
+        open_file(path) as file,
+        Image.open(file) as image,
+    ):
         ids = np.asarray(image)
     if ids.dtype != np.uint8 or ids.ndim != 2:
         raise CaptureError(f"{path}: ids must be a grey image of 8 bits.", "Write the data set again.")

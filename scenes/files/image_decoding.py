@@ -28,7 +28,7 @@ from luxel.scenes.files.exr.channels import is_exr
 from luxel.scenes.files.exr.colours import FORMAT as EXR
 from luxel.scenes.files.exr.colours import ExrImage, register_exr
 from luxel.scenes.files.heif import check_items, is_heif, register_heif
-from luxel.scenes.files.reading import check_file, read_bytes, reading
+from luxel.scenes.files.reading import check_file, open_file, read_bytes, reading
 
 MAX_MEGAPIXELS = 400.0  # of an image, unless `set_max_megapixels` changes it
 FORMATS = ("JPEG", "PNG", "WEBP", "TIFF", "BMP", "GIF", "PPM", "JPEG2000")
@@ -87,7 +87,7 @@ def opened_header(path: Path) -> Iterator[Image.Image]:
     check_file(path)
     with (
         reading(path, "an image", REMEDY),
-        path.open("rb") as file,
+        open_file(path) as file,
         _opened(path, file) as image,
     ):
         yield image
@@ -156,7 +156,7 @@ def has_end(path: Path) -> bool:
         CaptureError: the file cannot be read, or is empty.
     """
     size = check_file(path)
-    with reading(path, "an image", REMEDY), path.open("rb") as file:
+    with reading(path, "an image", REMEDY), open_file(path) as file:
         head = file.read(8)
         file.seek(max(0, size - TAIL))
         tail = file.read(TAIL)

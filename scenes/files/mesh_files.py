@@ -16,7 +16,7 @@ from luxel.scenes.files.mesh_obj import OBJ
 from luxel.scenes.files.mesh_ply import PLY_MESH, has_faces
 from luxel.scenes.files.mesh_stl import STL
 from luxel.scenes.files.ply import HEADER_LIMIT, write_atomically
-from luxel.scenes.files.reading import read_bytes, reading
+from luxel.scenes.files.reading import open_file, read_bytes, reading
 
 PLACEHOLDER = Mesh(
     np.zeros((1, 3), np.float32),
@@ -126,7 +126,7 @@ def is_mesh(path: str | Path) -> bool:
             splats = any(EXTENSION in primitive.extensions for primitive in primitives)
             return not splats and any(primitive.mode in MODES for primitive in primitives)
         if known is PLY_MESH:
-            with path.open("rb") as file:
+            with open_file(path) as file:
                 return has_faces(path, file.read(HEADER_LIMIT))
     except (CaptureError, OSError, ValueError):
         return False

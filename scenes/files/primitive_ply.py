@@ -23,7 +23,7 @@ from luxel.scenes.files.ply import (
     row_chunks,
     write_atomically,
 )
-from luxel.scenes.files.reading import check_file, reading
+from luxel.scenes.files.reading import check_file, open_file, reading
 from luxel.scenes.files.scene_facts import comments_of, facts_in
 from luxel.scenes.files.scene_format import FACTS, LABEL, SceneFacts, SceneFormat
 
@@ -121,7 +121,7 @@ def read_ply_facts(path: str | Path) -> SceneFacts:
     """
     path = Path(path)
     check_file(path)
-    with reading(path, "a PLY file of primitives", EXPORT_AGAIN), path.open("rb") as file:
+    with reading(path, "a PLY file of primitives", EXPORT_AGAIN), open_file(path) as file:
         return facts_in(read_header(path, file.read(HEADER_LIMIT)).comments)
 
 
@@ -130,7 +130,7 @@ def recognise(path: Path) -> PrimitiveSpec:
     properties are all there, else Gaussians."""
     check_file(path)  # a pipe would wait
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             names = {name for name, _ in read_header(path, file.read(HEADER_LIMIT)).properties}
     except (OSError, ValueError):  # the reader raises the error
         names = set()

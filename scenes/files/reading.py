@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import BinaryIO
 
 from luxel.render import reading as door
 from luxel.scenes.errors import CaptureError
@@ -12,6 +13,15 @@ from luxel.scenes.errors import CaptureError
 def reading(path: str | Path, what: str, remedy: str) -> AbstractContextManager[None]:
     """Turns everything that is raised within into a CaptureError, see `luxel.render.reading.reading`."""
     return door.reading(path, what, remedy, CaptureError)
+
+
+def open_file(path: str | Path) -> BinaryIO:
+    """Opens a file for reading, without waiting for the other end of a pipe.
+
+    Raises:
+        CaptureError: it is missing, a folder, a device, a pipe, or empty, or it cannot be opened.
+    """
+    return door.open_file(path, CaptureError)
 
 
 def read_bytes(path: str | Path) -> bytes:

@@ -10,7 +10,7 @@ from typing import IO, BinaryIO
 import numpy as np
 
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.reading import check_file, reading
+from luxel.scenes.files.reading import check_file, open_file, reading
 
 SUFFIXES = (".npy", ".npz")
 DEFLATE_RATIO = {
@@ -39,7 +39,7 @@ def read_volume(path: str | Path) -> np.ndarray:
             f"{path}: {path.suffix or 'a file without suffix'} is not a volume format that luxel reads (.npy, .npz).",
             "Give a .npy or .npz file (numpy.save writes one), or cloud for the synthetic cloud.",
         )
-    with reading(path, "a numpy file", "Save the grid again, with numpy.save."), path.open("rb") as file:
+    with reading(path, "a numpy file", "Save the grid again, with numpy.save."), open_file(path) as file:
         if path.suffix.lower() == ".npz" or file.read(4) == b"PK\3\4":
             return _archived(path, file)
         file.seek(0)

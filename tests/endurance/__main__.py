@@ -23,9 +23,12 @@ COUNTS = {
     "damage": 500,
     "fuzz": 1200,
     "pairs": 50,
+    "ends": 150,
     "power": 60,
     "links": 200,
     "databases": 300,
+    "reseal": 400,
+    "paths": 300,
 }  # of fuzz: batches
 FIGURES = ("<!-- figures -->", "<!-- end of figures -->")
 PAGE = Path("docs/reliability.md")

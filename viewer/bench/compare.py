@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from luxel.render.errors import LuxelError
+from luxel.render.runs.strict_json import LARGEST
+from luxel.render.storage.descriptors import open_regular
 from luxel.viewer.bench.raster.measure import FORMAT
 from luxel.viewer.bench.report import Section, Table, describe_machine, shown
 
@@ -21,7 +23,8 @@ def load_report(path: Path) -> dict[str, Any]:
         LuxelError: the file cannot be read, or is not a report of `luxel bench` that this version reads.
     """
     try:
-        report = json.loads(path.read_text())
+        with open_regular(path) as file:
+            report = json.loads(file.read(LARGEST + 1))
         if report["format"] != FORMAT or report["kind"] not in (
             "raster",
             "train",

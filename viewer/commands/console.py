@@ -29,8 +29,7 @@ def run() -> NoReturn:
         signals.raise_at_signals()
         from luxel.viewer.process import streams
 
-        streams.open_standard_descriptors()
-        streams.wrap_outputs()
+        streams.wrap_outputs(streams.open_standard_descriptors())
         status = main()
     except KeyboardInterrupt as error:
         status = _interrupted(error)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from luxel.render.fields.application import Application
     from luxel.scenes import Capture
     from luxel.scenes.files.scene_format import SceneFacts
-    from luxel.viewer.output_file import OutputFile
+    from luxel.viewer.video import OutputFile
     from luxel.viewer.web.drawable import Drawable
 
 At = Annotated[int, Bounds(0, 2**20, stated=False)]
@@ -352,8 +352,8 @@ class Render(Options):
         return self.scene.with_name(f"{self.scene.stem}-{name}.mp4")
 
     def _output(self, path: Path) -> OutputFile:
-        from luxel.viewer.output_file import OutputFile
         from luxel.viewer.runs import is_run
+        from luxel.viewer.video import OutputFile
 
         return OutputFile(path, run=self.scene if is_run(self.scene) else None, force=self.force)
 

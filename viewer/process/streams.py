@@ -10,7 +10,7 @@ import errno
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import TextIO
 
 from luxel.render.runs.notices import visible
@@ -21,9 +21,10 @@ LOST = (
 )
 
 
-def open_standard_descriptors() -> None:
+def open_standard_descriptors() -> set[int]:
     """Opens those of the descriptors 0, 1 and 2 that are closed on /dev/null, so that no other file gets their numbers;
-    Python has no streams for these, and gets some."""
+    Python has no streams for these, and gets some. Returns the numbers of those."""
+    closed = set()
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
             os.fstat(number)
@@ -33,8 +34,10 @@ def open_standard_descriptors() -> None:
                 os.dup2(opened, number)
                 os.close(opened)
             os.set_inheritable(number, True)
+            closed.add(number)
         if getattr(sys, name) is None:
             setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115  # as long as the process
+    return closed
 
 
 class Output(io.TextIOWrapper):
@@ -42,11 +45,12 @@ class Output(io.TextIOWrapper):
 
     Attributes:
         lost: error number of the first write that failed; None: all went well.
+        open: whether somebody may read what is written: it was open when the process began, and no write failed.
         rich_proxied_file: the stream without the replacement of control characters, for displays that draw by them;
             rich looks for this name.
     """
 
-    def __init__(self, stream: TextIO, number: int) -> None:
+    def __init__(self, stream: TextIO, number: int, *, closed: bool = False) -> None:
         line_buffering = bool(getattr(stream, "line_buffering", False)) or number == 2
         write_through = bool(getattr(stream, "write_through", False))
         encoding, newline = stream.encoding or "utf-8", None
@@ -60,7 +64,13 @@ class Output(io.TextIOWrapper):
         )
         self._number = number
         self.lost: int | None = None
+        self._was_closed = closed
         self.rich_proxied_file = _Drawn(self)
+
+    @property
+    def open(self) -> bool:
+        """See the class."""
+        return self.lost is None and not self._was_closed
 
     def write(self, text: str) -> int:
         """Writes text; control characters are shown as escapes."""
@@ -117,12 +127,16 @@ class _Drawn:
         return getattr(self._output, name)
 
 
-def wrap_outputs() -> None:
-    """Replaces standard output and error by `Output`."""
+def wrap_outputs(closed: Container[int] = ()) -> None:
+    """Replaces standard output and error by `Output`.
+
+    Args:
+        closed: numbers of the descriptors that were closed when the process began.
+    """
     for number, name in ((1, "stdout"), (2, "stderr")):
         stream = getattr(sys, name)
         if not isinstance(stream, Output):
-            setattr(sys, name, Output(stream, number))
+            setattr(sys, name, Output(stream, number, closed=number in closed))
 
 
 @contextlib.contextmanager
@@ -133,6 +147,12 @@ def drawn_outputs() -> Iterator[None]:
         contextlib.redirect_stderr(getattr(sys.stderr, "rich_proxied_file", sys.stderr)),
     ):
         yield
+
+
+def print_where_it_is_read(text: str) -> None:
+    """Prints a line to standard error where nobody reads standard output, on which it was printed before."""
+    if isinstance(sys.stdout, Output) and not sys.stdout.open:
+        print(text, file=sys.stderr)
 
 
 def was_lost() -> bool:

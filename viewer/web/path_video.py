@@ -12,8 +12,7 @@ import numpy as np
 
 from luxel.render.errors import LuxelError
 from luxel.scenes.paths import CameraPath
-from luxel.viewer.output_file import OutputFile
-from luxel.viewer.video import write_video
+from luxel.viewer.video import OutputFile, write_video
 from luxel.viewer.web.session import Session
 from luxel.viewer.web.shading import DisplaySettings, Render, draw
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import deque
 from pathlib import Path
 from typing import Any
 
+from luxel.render.runs.metrics_log import LARGEST, LONGEST
+from luxel.render.storage.descriptors import open_regular
+
+PIECE = 1 << 20  # bytes that are read at once
 MOST_POINTS = 600  # of a series; above, every second one is dropped
 EVENTS = 200  # that are kept
 RECORDED = {
@@ -69,18 +74,34 @@ class TrainingLog:
 
     def poll(self) -> bool:
         """Reads what was written since the last call; whether there was anything."""
+        took = False
         try:
-            if self._path.stat().st_size < self._offset:  # rewritten by a resumed run
-                self._clear()
-            with open(self._path, "rb") as file:
+            with open_regular(self._path) as file:
+                size = os.fstat(file.fileno()).st_size
+                if size > LARGEST:
+                    return False
+                if size < self._offset:  # rewritten by a resumed run
+                    self._clear()
                 file.seek(self._offset)
-                new = file.read()
+                left = size - self._offset
+                while left > 0 and (new := file.read(min(left, PIECE))):
+                    left -= len(new)
+                    took = self._take_piece(new) or took
         except OSError:
-            return False
+            return took
+        return took
+
+    def _take_piece(self, new: bytes) -> bool:
+        """Takes the lines that end in a piece; whether there are any."""
         self._offset += len(new)
-        *lines, self._part = (self._part + new).split(b"\n")
+        *lines, rest = new.split(b"\n")
+        if lines:
+            lines[0] = self._part + lines[0]
+            self._part = b""
+        self._part = (self._part + rest)[: LONGEST + 1]
         for line in lines:
-            self._take(line)
+            if len(line) <= LONGEST:
+                self._take(line)
         return bool(lines)
 
     def _take(self, line: bytes) -> None:

@@ -62,12 +62,18 @@ class Neighbourhood:
         return {_NAME: self._rows(optimizer.count)}
 
     def restore(self, tensors: dict[str, Tensor], optimizer: Rows) -> None:
-        """The reverse of `tensors`."""
+        """The reverse of `tensors`; what cannot be neighbours of the present rows is searched for again."""
         near = tensors.get(_NAME)
-        if near is not None and tuple(near.shape) == (optimizer.count, self.settings.neighbours):
+        if near is not None and self._fits(near, optimizer.count):
             self._make_room(optimizer)
             self._rows(optimizer.count).copy_(near)
             self._version = optimizer.version
+
+    def _fits(self, near: Tensor, count: int) -> bool:
+        """Whether a tensor holds numbers of rows: others would be read beyond the end of the rows."""
+        if near.dtype != torch.int32 or tuple(near.shape) != (count, self.settings.neighbours):
+            return False
+        return bool(((near >= 0) & (near < count)).all())
 
     def _make_room(self, optimizer: Rows) -> None:
         """Allocates as many rows as the optimizer has, again only when the optimizer has allocated its rows again."""

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.reading import check_file, read_bytes
+from luxel.scenes.files.reading import check_file, open_file, read_bytes
 
 MAGIC, VERSION = b"glTF", 2
 JSON_CHUNK, BINARY_CHUNK = b"JSON", b"BIN\0"
@@ -181,7 +181,7 @@ def read_document(path: Path) -> Document:
         CaptureError: as `read_glb`.
     """
     size = check_file(path)
-    with path.open("rb") as file:
+    with open_file(path) as file:
         start, end = _json_chunk(path, file.read(HEADER.size + CHUNK.size), size)
         return _document(path, file.read(end - start))
 

@@ -17,7 +17,7 @@ from luxel.render.storage.folder import OutputFolder
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.large.png_rows import PngRows
 from luxel.scenes.files.large.tiff_blocks import read_blocks
-from luxel.scenes.files.reading import check_file, reading
+from luxel.scenes.files.reading import check_file, open_file, reading
 from luxel.scenes.files.volumes import read_array_header
 
 SUFFIXES = (".tif", ".tiff", ".npy", ".png")
@@ -62,7 +62,7 @@ class BlockImage(TiledImage):
         """As `TiledImage.read`: alpha is composited on white, values of 16 bits and floats are rounded to 8 bits."""
         blocks = self.blocks
         out = np.empty((height, width, blocks.channels), blocks.dtype)
-        with reading(self.path, "an image", REMEDY), self.path.open("rb") as file:
+        with reading(self.path, "an image", REMEDY), open_file(self.path) as file:
             for row in range(top // blocks.rows, -(-(top + height) // blocks.rows)):
                 for column in range(left // blocks.columns, -(-(left + width) // blocks.columns)):
                     y, x = row * blocks.rows, column * blocks.columns
@@ -134,14 +134,14 @@ def open_tiled(
         return _open_array(_decoded_rows(path, cache, say))
     if suffix == ".npy":
         return _open_array(path)
-    with reading(path, "a TIFF file", REMEDY), path.open("rb") as file:
+    with reading(path, "a TIFF file", REMEDY), open_file(path) as file:
         image = BlockImage(path, Blocks(*read_blocks(path, file, size)))
     return _checked(image)
 
 
 def _open_array(path: Path) -> TiledImage:
     size = check_file(path)
-    with reading(path, "a numpy file", "Save the image again, with numpy.save."), path.open("rb") as file:
+    with reading(path, "a numpy file", "Save the image again, with numpy.save."), open_file(path) as file:
         shape, fortran, dtype = read_array_header(file)
         offset = file.tell()
     grey = len(shape) == 2
@@ -172,7 +172,7 @@ def _open_array(path: Path) -> TiledImage:
 def _decoded_rows(path: Path, folder: Path, say: Callable[[str], None] | None) -> Path:
     """The copy of a PNG file's pixels on disk; written unless it is there."""
     copy = folder / CACHE
-    with reading(path, "a PNG file", REMEDY), path.open("rb") as file:
+    with reading(path, "a PNG file", REMEDY), open_file(path) as file:
         rows = PngRows(file, check_file(path))
         _check_sides(path, rows.width, rows.height)
         if not (copy.is_file() and copy.stat().st_mtime_ns >= path.stat().st_mtime_ns):

@@ -31,7 +31,7 @@ from luxel.scenes.files.quantised.quantisation import (
     to_levels,
     unit_quats,
 )
-from luxel.scenes.files.reading import read_bytes, reading
+from luxel.scenes.files.reading import open_file, read_bytes, reading
 from luxel.scenes.files.scene_format import SceneFormat
 
 CHUNK = 256  # Gaussians
@@ -53,9 +53,9 @@ def is_compressed_ply(path: Path) -> bool:
     try:
         if not path.name.lower().endswith(".ply") or not path.is_file():  # a pipe would wait
             return False
-        with path.open("rb") as file:
+        with open_file(path) as file:
             head = file.read(HEADER_LIMIT)
-    except OSError:  # the reader raises the error
+    except (CaptureError, OSError):  # the reader raises the error
         return False
     lines = [line.split() for line in head[: max(0, head.find(b"end_header"))].splitlines()]
     elements = [line[1:2] for line in lines if line[:1] == [b"element"]]

@@ -35,7 +35,7 @@ from luxel.scenes.files.quantised.quantisation import (
     to_levels,
     unit_quats,
 )
-from luxel.scenes.files.reading import check_file, read_bytes, reading
+from luxel.scenes.files.reading import check_file, open_file, read_bytes, reading
 from luxel.scenes.files.scene_format import SceneFacts, SceneFormat
 
 log = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ def read_spz_facts(path: str | Path) -> SceneFacts:
     """
     path = Path(path)
     check_file(path)
-    with reading(path, "an SPZ file", AGAIN), path.open("rb") as file:
+    with reading(path, "an SPZ file", AGAIN), open_file(path) as file:
         header, _ = _header(path, file.read(HEAD))
         return SceneFacts(antialiased=bool(header.flags & ANTIALIASED))
 

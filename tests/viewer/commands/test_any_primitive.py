@@ -16,7 +16,7 @@ from PIL import Image
 
 from luxel.render.camera import Camera
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d, Parameters
-from luxel.render.runs.checkpoint import Checkpoint, save
+from luxel.render.runs.checkpoint import Checkpoint, CheckpointError, save
 from luxel.render.storage.manifest import NAME as MANIFEST
 from luxel.render.train import TrainConfig
 from luxel.scenes import load_points, load_primitives, load_scene, save_dnerf, save_scene, static_scene
@@ -24,7 +24,7 @@ from luxel.scenes.paths import orbit, save_path
 from luxel.scenes.synthetic.dnerf import CameraSample, hemisphere_camera
 from luxel.scenes.synthetic.toy import torus_knot
 from luxel.viewer.cli import main
-from luxel.viewer.runs import RunError, load_any_scene, load_run_scene
+from luxel.viewer.runs import load_any_scene, load_run_scene
 
 SMALL = ["--width", "40", "--height", "30", "--device", "cpu"]
 
@@ -128,15 +128,15 @@ def test_checkpoints_that_do_not_say_are_of_gaussians(tmp_path: Path) -> None:
 
 def test_checkpoints_of_something_else_are_named(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "a", torus_knot(4), primitive="blobs")
-    with pytest.raises(RunError, match="'blobs', which is no primitive that luxel knows"):
+    with pytest.raises(CheckpointError, match="'blobs', which is no primitive that luxel knows"):
         load_run_scene(tmp_path / "a")
     write_checkpoint(tmp_path / "b", torus_knot(4), primitive="convexes")
-    with pytest.raises(RunError, match=r"lacks 'gaussians\.points'"):
+    with pytest.raises(CheckpointError, match=r"its tensor gaussians\.points is missing"):
         load_run_scene(tmp_path / "b")
     hurt = torus_knot(4)
     hurt.__dict__["quats"] = torch.zeros(4, 3)
     write_checkpoint(tmp_path / "c", hurt, primitive="gaussians")
-    with pytest.raises(RunError, match=r"quats must be \[4, 4\], got \[4, 3\]"):
+    with pytest.raises(CheckpointError, match=r"quats must be \[4, 4\], got \[4, 3\]"):
         load_run_scene(tmp_path / "c")
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from luxel.render.errors import LuxelError
+from luxel.render.runs.strict_json import LARGEST
+from luxel.render.storage.descriptors import open_regular
 from luxel.render.storage.single import write_file
 from luxel.viewer.bench.report import plain
 from luxel.viewer.report import writing
@@ -83,7 +85,8 @@ def load_results(path: Path) -> Results:
     if not path.exists():
         return Results()
     try:
-        body = json.loads(path.read_text())
+        with open_regular(path) as file:
+            body = json.loads(file.read(LARGEST + 1))
         if body["kind"] != "record" or body["format"] != FORMAT:
             raise ValueError(f"kind {body['kind']!r}, format {body['format']!r}")
         return Results({name: PartRecord(**values) for name, values in body["parts"].items()})

@@ -8,8 +8,10 @@ import ssl
 from pathlib import Path
 
 from luxel.render.errors import LuxelError
+from luxel.render.storage.descriptors import open_regular
 
 TOKEN_VARIABLE = "LUXEL_TOKEN"
+LONGEST_TOKEN_FILE = 1 << 16  # bytes that are read of one
 
 
 def read_token(token: str | None, file: Path | None) -> str | None:
@@ -27,7 +29,8 @@ def read_token(token: str | None, file: Path | None) -> str | None:
     if file is None:
         return os.environ.get(TOKEN_VARIABLE) or None
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        with open_regular(file) as opened:
+            lines = opened.read(LONGEST_TOKEN_FILE).decode("utf-8").splitlines()
     except (OSError, UnicodeError) as error:
         raise LuxelError(f"--token-file {file}: {error}.", "Give a text file with the token in it.") from None
     if not lines or not lines[0].strip():
