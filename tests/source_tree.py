@@ -25,6 +25,7 @@ TEXT = (*CODE, ".md", ".js", ".css", ".html", ".cmake", ".txt")
 MOST_LINES, MOST_FILES = 400, 25
 # Files and folders that are better larger, each with its reason.
 LARGER: dict[str, str] = {
+    "tests/endurance": "one file a part of the tool, which a command line names",
     "tests/render/backends/test_backend_tinycudann.py": "one contract, shared by the stand-in and the real library",
 }
 # Production code that reads the plain references, each with its reason.

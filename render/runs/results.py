@@ -5,7 +5,6 @@ The record holds size and SHA-256 of the result, its step and the run that it be
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +17,7 @@ from luxel.render.runs.identity import FORMAT, identity_in
 from luxel.render.runs.strict_json import JsonError, read_object, require_seal, sealed, validated
 from luxel.render.storage.descriptors import open_regular
 from luxel.render.storage.folder import OutputFolder
-from luxel.render.storage.manifest import Content
+from luxel.render.storage.manifest import Content, content_of
 
 RECORDS = ("scene.json", "field.json")
 
@@ -143,4 +142,4 @@ def examine(path: Path, run: dict[str, Any] | None) -> Result:
 
 def _hash(path: Path) -> str:
     with open_regular(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return content_of(file).sha256

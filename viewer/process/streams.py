@@ -98,9 +98,9 @@ class Output(io.TextIOWrapper):
         number: int = getattr(error, "errno", None) or errno.EBADF
         self.lost = number
         with contextlib.suppress(OSError):
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self._number)
-            os.close(nowhere)
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, self._number)
+            os.close(null)
         with contextlib.suppress(OSError, ValueError):
             super().flush()  # what was buffered
         other = sys.stderr if self._number == 1 else sys.stdout
