@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from luxel.render.errors import LuxelError
@@ -40,7 +41,6 @@ class VideoControls:
     ) -> None:
         self._page, self._path, self._show = page, path, show
         self._job: PathVideo | None = None
-        self._in_folder, self._scratch = False, ExitStack()  # where the video is written
         self._told = 0.0
         self._size = gui.add_dropdown("Video size", tuple(SIZES))
         self._fps = gui.add_dropdown("Frames a second", FPS, initial_value="30")
@@ -70,11 +70,10 @@ class VideoControls:
             return
         page = self._page
         settings = page.stream.settings
-        with ExitStack() as scratch:
-            folder = page.session.folder or scratch.enter_context(scratch_folder())
-            self._in_folder = page.session.folder is not None
-            self._job = PathVideo(page.session, page.render, path, settings, folder / "path.mp4", self._tell)
-            self._scratch = scratch.pop_all()
+        scratch, run = ExitStack(), page.session.folder
+        folder = run or scratch.enter_context(scratch_folder())
+        tell = partial(self._tell, scratch=scratch, name_alone=run is None)
+        self._job = PathVideo(page.session, page.render, path, settings, folder / "path.mp4", tell)
         self._button.label, self._bar.value, self._bar.visible = "Cancel video", 0.0, True
         self._job.start()
 
@@ -82,17 +81,18 @@ class VideoControls:
         path, size = self._path(float(self._fps.value)), SIZES[self._size.value]
         return path if size is None else replace(path, cameras=resized(path.cameras, *size))
 
-    def _tell(self, job: PathVideo) -> None:
-        """Shows the progress, and at the end the result."""
+    def _tell(self, job: PathVideo, scratch: ExitStack, name_alone: bool) -> None:
+        """Shows the progress, and at the end the result; then removes the temporary folder of a session without one."""
         now = time.monotonic()
         if job.state == "rendering":
             if now - self._told > TELL_EVERY:
                 self._told, self._bar.value = now, round(100 * job.share, 1)
             return
         self._button.label, self._bar.visible = "Render video", False
-        if job.state == "done":
-            self._page.client.send_file_download(job.file.name, job.file.read_bytes(), save_immediately=True)
-            self._show(as_text(f"{job.frames} frames: {job.file if self._in_folder else job.file.name}"))
-        else:
-            self._show(as_text(job.message or "The video was cancelled."))
-        self._scratch.close()
+        with scratch:
+            if job.state == "done":
+                content = job.file.read_bytes()
+                self._page.client.send_file_download(job.file.name, content, save_immediately=True)
+                self._show(as_text(f"{job.frames} frames: {job.file.name if name_alone else job.file}"))
+            else:
+                self._show(as_text(job.message or "The video was cancelled."))
