@@ -230,9 +230,7 @@ def _camera(cam_to_world: np.ndarray, lens: Sequence[float], width: int, height:
 def save_path(
     path: str | Path, cameras: Sequence[Camera], *, fps: float = 24.0, times: Sequence[float] = ()
 ) -> None:
-    """Writes a camera path as JSON: OpenGL camera-to-world matrices, row major, and vertical fields of view in degrees.
-
-    The intrinsics are added as fx, fy, cx, cy, which other programs ignore, and each camera's time as render_time.
+    """Writes a camera path as JSON, see `path_json`.
 
     Args:
         path: of the file.
@@ -242,6 +240,22 @@ def save_path(
 
     Raises:
         CaptureError: the file cannot be written.
+        ValueError: there are no cameras, or not as many times as cameras.
+    """
+    write_atomically(Path(path), [path_json(cameras, fps=fps, times=times)])
+
+
+def path_json(cameras: Sequence[Camera], *, fps: float = 24.0, times: Sequence[float] = ()) -> bytes:
+    """A camera path as JSON: OpenGL camera-to-world matrices, row major, and vertical fields of view in degrees.
+
+    The intrinsics are added as fx, fy, cx, cy, which other programs ignore, and each camera's time as render_time.
+
+    Args:
+        cameras: single cameras.
+        fps: frames per second of a video along the path.
+        times: timestamp of each camera; empty for static scenes.
+
+    Raises:
         ValueError: there are no cameras, or not as many times as cameras.
     """
     if not cameras:
@@ -271,7 +285,7 @@ def save_path(
         "seconds": len(cameras) / fps,
         "camera_path": entries,
     }
-    write_atomically(Path(path), [json.dumps(document, indent=1).encode()])
+    return json.dumps(document, indent=1).encode()
 
 
 def load_path(path: str | Path) -> CameraPath:

@@ -13,7 +13,7 @@ from luxel.viewer.origin import load_origin
 from luxel.viewer.progress import opening
 
 
-def write_cameras(run: Path, out: Path, capture: Path | None = None) -> str:
+def write_cameras(run: Path, out: Path, capture: Path | None = None, *, force: bool = False) -> str:
     """Writes the cameras and points that a run was trained on; returns what was written, in words.
 
     The lenses are those of the original images. Poses are those of the training: refined by bundle adjustment with
@@ -23,6 +23,7 @@ def write_cameras(run: Path, out: Path, capture: Path | None = None) -> str:
         run: folder of the run.
         out: folder of the model.
         capture: in place of the one that the run names.
+        force: replace files of a model there that luxel did not write.
 
     Raises:
         LuxelError: the capture cannot be opened, or a file cannot be written.
@@ -48,6 +49,6 @@ def write_cameras(run: Path, out: Path, capture: Path | None = None) -> str:
         names = shorten_names(contents.images)
         for image in contents.images:
             image.world_to_cam = poses.get(names[image.name], image.world_to_cam)
-    save_colmap(out, contents.images, points)
+    save_colmap(out, contents.images, points, force=force)
     of_these = " with refined poses" if refined else ""
     return f"{len(contents.images)} cameras{of_these} and {len(points.xyz):,} points"

@@ -82,9 +82,9 @@ def run_folder(path: Path) -> Path:
 
 
 def unused_path(folder: Path, stem: str, suffix: str = "") -> Path:
-    """The first of STEM, STEM-2, STEM-3, ... with a suffix that does not exist in a folder."""
+    """The first of STEM, STEM-2, STEM-3, ... with a suffix that nothing has in a folder."""
     number, path = 1, folder / f"{stem}{suffix}"
-    while path.exists():
+    while os.path.lexists(path):
         number += 1
         path = folder / f"{stem}-{number}{suffix}"
     return path

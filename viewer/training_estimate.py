@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +15,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.primitives import PRIMITIVES
 from luxel.render.runs.memory import is_out_of_memory, used_memory
 from luxel.render.runs.progress import duration
+from luxel.render.storage.journal import scratch_folder
 from luxel.render.train import TrainConfig, Trainer, memory_plan
 from luxel.render.train.config import Resolution
 from luxel.render.train.dataset import AHEAD
@@ -215,8 +214,8 @@ def _grown(points: Points, count: int, extent: float) -> Points:
 
 def _step_seconds(config: TrainConfig, views: Sequence[View], points: Points, device: torch.device) -> float:
     """Seconds of a step of a run that begins with these points."""
-    with tempfile.TemporaryDirectory(prefix="luxel-") as folder:
-        trainer = Trainer(config, views, [], points, Path(folder) / "run", device, say=lambda _: None)
+    with scratch_folder() as folder:
+        trainer = Trainer(config, views, [], points, folder / "run", device, say=lambda _: None)
         try:
             for _ in range(WARM_UP if device.type == "cuda" else 1):
                 trainer.advance()

@@ -22,12 +22,14 @@ class Draft:
     Attributes:
         path: of the temporary file, for libraries that write to paths.
         content: size and SHA-256 where what writes it knows them; None: it is read once more to find them.
+        target: name that a single file has got, see `luxel.render.storage.single`; None: it has none yet.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.folder: int | None = None  # descriptor of its open folder
         self.content: Content | None = None
+        self.target: Path | None = None
         self._file: BinaryIO | None = None
 
     @property

@@ -17,6 +17,7 @@ import secrets
 import shutil
 import socket
 import stat
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -202,16 +203,16 @@ def _made(folder: Path) -> Path | None:
 
 
 @contextmanager
-def scratch_folder(near: Path) -> Iterator[Path]:
+def scratch_folder(near: Path | None = None) -> Iterator[Path]:
     """A private temporary folder that is removed on exit, and by a later process if this one is killed.
 
     Args:
-        near: the folder in which it is made.
+        near: the folder in which it is made; None: that of the system for temporary files.
 
     Raises:
         OSError: it cannot be made.
     """
-    path = near / temporary_name()
+    path = (Path(tempfile.gettempdir()) if near is None else near) / temporary_name()
     journal().note(path)
     try:
         os.mkdir(path, 0o700)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,22 +30,66 @@ def writing_file(path: Path, *, replace: bool = True, suffix: str = "", mode: in
         OSError: it cannot be written.
     """
     make_folders(path.parent)
-    temporary = temporary_name(suffix)
-    draft = Draft(path.with_name(temporary))
     _require_free(path, replace)
+
+    def place(handle: int, temporary: str) -> Path:
+        if replace:
+            os.rename(temporary, path.name, src_dir_fd=handle, dst_dir_fd=handle)
+        else:
+            _name_new(handle, temporary, path)
+        return path
+
+    with _writing(path.parent, place, suffix, mode) as draft:
+        yield draft
+
+
+@contextmanager
+def writing_unused(folder: Path, stem: str, suffix: str = "") -> Iterator[Draft]:
+    """A temporary file that gets the first name of STEM, STEM-2, STEM-3, ... which nothing has when the context ends;
+    ``target`` of the draft is then its path.
+
+    Args:
+        folder: made if it is missing.
+        stem, suffix: of the name.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    make_folders(folder)
+
+    def place(handle: int, temporary: str) -> Path:
+        number, path = 1, folder / f"{stem}{suffix}"
+        while True:
+            try:
+                _require_free(path, False)
+                _name_new(handle, temporary, path)
+                return path
+            except (FileExistsError, IsADirectoryError):
+                number += 1
+                path = folder / f"{stem}-{number}{suffix}"
+
+    with _writing(folder, place, suffix) as draft:
+        yield draft
+
+
+@contextmanager
+def _writing(
+    folder: Path, place: Callable[[int, str], Path], suffix: str, mode: int = MODE
+) -> Iterator[Draft]:
+    """A temporary file in a folder, which ``place`` names: given the descriptor of the folder and the temporary name,
+    it returns the path."""
+    temporary = temporary_name(suffix)
+    draft = Draft(folder / temporary)
     journal().note(draft.path)
     try:
-        with opened_folder(path.parent) as handle:
+        with opened_folder(folder) as handle:
             draft.make(handle, mode)
             try:
                 yield draft
                 draft.close()
                 with open_regular(temporary, folder=handle, follow=False) as file:
                     os.fsync(file.fileno())
-                if replace:
-                    os.rename(temporary, path.name, src_dir_fd=handle, dst_dir_fd=handle)
-                else:
-                    _name_new(handle, temporary, path)
+                draft.target = place(handle, temporary)
                 flush_folder(handle)
             finally:
                 draft.close()

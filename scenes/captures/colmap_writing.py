@@ -13,11 +13,12 @@ from pathlib import Path
 import numpy as np
 
 from luxel.render.camera import Points
+from luxel.render.storage.folder import OutputFolder
 from luxel.scenes.captures.colmap import MODEL_NUMBERS
 from luxel.scenes.captures.contents import SourceImage, natural_key
 from luxel.scenes.captures.geometry import quaternion_from_rotation
 from luxel.scenes.captures.lens import Lens
-from luxel.scenes.files.ply import write_atomically
+from luxel.scenes.files.ply import writable
 
 NUMBERS = {name: number for number, (name, _) in enumerate(MODEL_NUMBERS)}
 POINT = np.dtype(
@@ -25,19 +26,25 @@ POINT = np.dtype(
 )
 
 
-def save_colmap(folder: str | Path, images: Sequence[SourceImage], points: Points) -> list[Path]:
+def save_colmap(
+    folder: str | Path, images: Sequence[SourceImage], points: Points, *, force: bool = False
+) -> list[Path]:
     """Writes a binary model: one camera a lens, images without 2D points, points without tracks.
+
+    The three files get their names together; those of an earlier model that luxel wrote there are replaced.
 
     Args:
         folder: created if it does not exist.
         images: in any order; their names are relative to the folder of the photographs.
         points: P points.
+        force: replace files of these names that luxel did not write, too.
 
     Returns:
         Paths of the files.
 
     Raises:
         CaptureError: a file cannot be written.
+        ForeignFileError: a file of one of the names is not luxel's; nothing was changed.
     """
     images = sorted(images, key=lambda image: natural_key(image.name))
     cameras = {lens: number for number, lens in enumerate(dict.fromkeys(i.lens for i in images), start=1)}
@@ -46,8 +53,10 @@ def save_colmap(folder: str | Path, images: Sequence[SourceImage], points: Point
         "images.bin": _images(images, cameras),
         "points3D.bin": _points(points),
     }
-    for name, data in content.items():
-        write_atomically(Path(folder) / name, [data])
+    with writable(Path(folder)), OutputFolder(Path(folder), force=force).batch() as batch:
+        for name, data in content.items():
+            with writable(Path(folder) / name):
+                batch.write(name, data)
     return [Path(folder) / name for name in content]
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageOps
 
+from luxel.render.storage.drafts import Draft
+from luxel.render.storage.single import writing_file
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.image_decoding import opened_image, set_max_megapixels
 from luxel.scenes.files.large.tiff_blocks import write_tiff
@@ -56,16 +60,11 @@ def _opaque(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def write_image(path: Path, width: int, height: int, bands: Iterable[np.ndarray]) -> None:
-    """Writes an image from its rows; as .tif uncompressed, without holding the whole of it in memory.
-
-    Args:
-        path: ends in one of the suffixes of `SIDES`.
-        width, height: pixels.
-        bands: rows from the top, uint8 [R, width, 3] each.
+def check_image(path: Path, width: int, height: int) -> None:
+    """Checks that an image of a size can be written in the format of a path's suffix.
 
     Raises:
-        CaptureError: another suffix, more pixels along a side than the format has, or the file cannot be written.
+        CaptureError: another suffix than those of `SIDES`, or more pixels along a side than the format has.
     """
     most = SIDES.get(path.suffix.lower())
     if most is None:
@@ -78,18 +77,46 @@ def write_image(path: Path, width: int, height: int, bands: Iterable[np.ndarray]
             f"{path}: {path.suffix} files have at most {most} pixels along a side, not {width}x{height}.",
             "Write .tif, or a smaller image.",
         )
+
+
+def write_image(
+    path: Path,
+    width: int,
+    height: int,
+    bands: Iterable[np.ndarray],
+    writing: Callable[[str], AbstractContextManager[Draft]] | None = None,
+) -> None:
+    """Writes an image from its rows under a temporary name; as .tif uncompressed, without holding the whole of it in
+    memory.
+
+    Args:
+        path: ends in one of the suffixes of `SIDES`.
+        width, height: pixels.
+        bands: rows from the top, uint8 [R, width, 3] each.
+        writing: opens the temporary file, given its suffix; None: beside ``path``, which is replaced.
+
+    Raises:
+        CaptureError: another suffix, more pixels along a side than the format has, or the file cannot be written.
+    """
+    check_image(path, width, height)
     try:
-        if path.suffix.lower() in (".tif", ".tiff"):
-            write_tiff(path, width, height, bands)
-            return
-        whole = np.empty((height, width, 3), np.uint8)
-        top = 0
-        for band in bands:
-            whole[top : top + len(band)] = band
-            top += len(band)
-        Image.fromarray(whole).save(path)
+        path.parent.stat()
+        with (writing or partial(_beside, path))(path.suffix.lower()) as draft:
+            if path.suffix.lower() in (".tif", ".tiff"):
+                write_tiff(draft.path, width, height, bands)
+                return
+            pixels = np.empty((height, width, 3), np.uint8)
+            top = 0
+            for band in bands:
+                pixels[top : top + len(band)] = band
+                top += len(band)
+            Image.fromarray(pixels).save(draft.path)
     except OSError as error:
         raise CaptureError(
             f"{path}: cannot be written ({error.strerror or str(error)[:120]}).",
             "Free some space, or write elsewhere with --out.",
         ) from error
+
+
+def _beside(path: Path, suffix: str) -> AbstractContextManager[Draft]:
+    return writing_file(path, suffix=suffix)

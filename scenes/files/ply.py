@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import errno
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -183,12 +185,22 @@ def write_atomically(path: Path, chunks: Iterable[bytes | memoryview]) -> None:
     Raises:
         CaptureError: the file cannot be written, as permissions or space are missing.
     """
-    try:
+    with writable(path):
         write_file(path, chunks)
+
+
+@contextmanager
+def writable(path: Path) -> Iterator[None]:
+    """Turns an OSError while a file is written into a CaptureError that names it."""
+    try:
+        yield
     except OSError as error:
+        too_long = error.errno == errno.ENAMETOOLONG
         raise CaptureError(
             f"{path}: the file cannot be written ({error.strerror or error}).",
-            "Check the permissions of the folder and the free space; an existing file is unchanged.",
+            "Give a shorter name."
+            if too_long
+            else "Check the permissions of the folder and the free space; an existing file is unchanged.",
         ) from None
 
 
@@ -239,6 +251,36 @@ def save_points(path: str | Path, points: Points, extra: Mapping[str, np.ndarray
     write_vertices(Path(path), table)
 
 
+def row_chunks(
+    names: Iterable[str],
+    count: int,
+    rows: Iterable[np.ndarray],
+    marks: Mapping[str, np.ndarray] | None = None,
+    comments: Iterable[str] = (),
+) -> Iterator[bytes | memoryview]:
+    """A binary file of float properties, in parts, each valid until the next one is taken.
+
+    Args:
+        names: of the D properties.
+        count: N, the number of rows in all.
+        rows: the rows in parts, [R, D] each.
+        marks: uchar properties that follow them, uint8 [N] each, by name; None: none.
+        comments: lines of the header.
+    """
+    further = list((marks or {}).values())
+    properties = [(name, "float") for name in names] + [(name, "uchar") for name in marks or {}]
+    yield _header(count, properties, comments)
+    start = 0
+    for part in rows:
+        floats = np.ascontiguousarray(part, "<f4")
+        if floats.size and further:
+            columns = [mark[start : start + len(floats), None] for mark in further]
+            yield np.concatenate([floats.view(np.uint8), *columns], axis=1).tobytes()
+        elif floats.size:  # memoryview casts no others
+            yield floats.data.cast("B")
+        start += len(floats)
+
+
 def write_rows(
     path: Path,
     names: Iterable[str],
@@ -247,32 +289,9 @@ def write_rows(
     marks: Mapping[str, np.ndarray] | None = None,
     comments: Iterable[str] = (),
 ) -> None:
-    """Writes float properties, binary, through a temporary file.
-
-    Args:
-        path: of the file.
-        names: of the D properties.
-        count: N, the number of rows in all.
-        rows: the rows in parts, [R, D] each.
-        marks: uchar properties that follow them, uint8 [N] each, by name; None: none.
-        comments: lines of the header.
+    """Writes the file of `row_chunks` through a temporary file.
 
     Raises:
         CaptureError: the file cannot be written.
     """
-    further = list((marks or {}).values())
-
-    def chunks() -> Iterable[bytes | memoryview]:
-        properties = [(name, "float") for name in names] + [(name, "uchar") for name in marks or {}]
-        yield _header(count, properties, comments)
-        start = 0
-        for part in rows:
-            floats = np.ascontiguousarray(part, "<f4")
-            if floats.size and further:
-                columns = [mark[start : start + len(floats), None] for mark in further]
-                yield np.concatenate([floats.view(np.uint8), *columns], axis=1).tobytes()
-            elif floats.size:  # memoryview casts no others
-                yield floats.data.cast("B")
-            start += len(floats)
-
-    write_atomically(path, chunks())
+    write_atomically(path, row_chunks(names, count, rows, marks, comments))

@@ -20,7 +20,8 @@ from luxel.scenes.files.ply import (
     need_columns,
     read_header,
     read_vertices,
-    write_rows,
+    row_chunks,
+    write_atomically,
 )
 from luxel.scenes.files.reading import check_file, open_file, reading
 from luxel.scenes.files.scene_facts import comments_of, facts_in
@@ -75,6 +76,13 @@ def save_primitive_ply(
     Raises:
         CaptureError: the file cannot be written.
     """
+    write_atomically(Path(path), primitive_chunks(scene, labels, facts))
+
+
+def primitive_chunks(
+    scene: Parameters, labels: Tensor | None = None, facts: SceneFacts | None = None
+) -> Iterator[bytes | memoryview]:
+    """The file that `save_primitive_ply` writes, in parts, each valid until the next one is taken."""
     names: list[str] = []
     columns: list[Tensor] = []
     for part in PRIMITIVES[scene.primitive].columns:
@@ -91,7 +99,7 @@ def save_primitive_ply(
             columns.append(tensor)
     marks = None if labels is None else {LABEL: labels.cpu().numpy()}
     comments = comments_of(facts or SceneFacts())
-    write_rows(Path(path), names, scene.count, _rows(columns, scene.count), marks, comments)
+    return row_chunks(names, scene.count, _rows(columns, scene.count), marks, comments)
 
 
 def _rows(columns: list[Tensor], count: int) -> Iterator[np.ndarray]:

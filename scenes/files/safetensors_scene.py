@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -50,7 +51,18 @@ def save_safetensors(
         tensors[LABEL] = labels.detach().cpu()
     arrays = {name: np.ascontiguousarray(tensor.numpy()) for name, tensor in tensors.items()}
     metadata = {"format": "pt", "primitive": scene.noun, **in_words(facts or SceneFacts())}
-    write_atomically(Path(path), [save(arrays, metadata)])
+    write_atomically(Path(path), _with_sorted_metadata(save(arrays, metadata)))
+
+
+def _with_sorted_metadata(content: bytes) -> list[bytes | memoryview]:
+    """The file with its metadata in alphabetical order, in two parts: safetensors writes them in the order of a hash
+    table, which is another one in each process."""
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:end])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    return [len(text).to_bytes(8, "little") + text, memoryview(content)[end:]]
 
 
 def halved(tensor: Tensor) -> Tensor:

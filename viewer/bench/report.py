@@ -5,13 +5,19 @@ from __future__ import annotations
 import html
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
 from typing import Any
 
-from luxel.viewer.report import write_whole, writing
+from luxel.render.storage.descriptors import ForeignFileError
+from luxel.render.storage.folder import OutputFolder
+from luxel.render.storage.journal import scratch_folder
+from luxel.viewer.report import writing
+
+SUFFIXES = ("json", "md", "html")
 
 
 @dataclass
@@ -72,13 +78,13 @@ def page(title: str, sections: Sequence[Section], facts: dict[str, str]) -> str:
 def write(
     folder: Path, name: str, report: dict[str, Any], title: str, sections: Sequence[Section]
 ) -> dict[str, Path]:
-    """Writes NAME.json, NAME.md and NAME.html; each whole or not at all.
+    """Writes NAME.json, NAME.md and NAME.html, which get their names together and replace an earlier report.
 
     Returns:
         Their paths by suffix.
 
     Raises:
-        LuxelError: the folder cannot be written to.
+        LuxelError: the folder cannot be written to, or a file of one of the names is not luxel's.
     """
     facts = describe_machine(report)
     texts = {
@@ -86,9 +92,10 @@ def write(
         "md": markdown(title, sections, facts),
         "html": page(title, sections, facts),
     }
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        return {suffix: write_whole(folder / f"{name}.{suffix}", text) for suffix, text in texts.items()}
+    with _writing(folder), OutputFolder(folder).batch() as batch:
+        for suffix, text in texts.items():
+            batch.write(f"{name}.{suffix}", text.encode())
+    return {suffix: folder / f"{name}.{suffix}" for suffix in texts}
 
 
 def conclude(
@@ -108,7 +115,7 @@ def conclude(
         The exit status: 1 where a part of any row failed.
 
     Raises:
-        LuxelError: the folder cannot be written to.
+        LuxelError: the folder cannot be written to, or a file of one of the names is not luxel's.
     """
     paths = write(folder, name, report, title, sections)
     tables = [markdown_table(table) for section in sections[:printed] for table in section.tables]
@@ -118,13 +125,25 @@ def conclude(
     return int(any(row["failures"] for row in report["rows"]))
 
 
-def check_writable(folder: Path) -> None:
+def check_writable(folder: Path, name: str) -> None:
     """Raises LuxelError where a report could not be written, before hours are spent on measuring."""
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".luxel-probe"
-        probe.touch()
-        probe.unlink()
+    with _writing(folder):
+        output = OutputFolder(folder)
+        output.require(f"{name}.{suffix}" for suffix in SUFFIXES)
+        output.make()
+        with scratch_folder(folder):
+            pass
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        with writing(folder):
+            yield
+    except ForeignFileError as error:
+        raise ForeignFileError(
+            error.problem, "Move it elsewhere, or give another folder with --out."
+        ) from error
 
 
 def shown(value: float | None, form: str) -> str:

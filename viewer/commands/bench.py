@@ -100,7 +100,7 @@ class Raster(Options):
         on_gpu = device.type == "cuda"
         usual = [scenes.parse_size(text) for text in (GPU_SIZES if on_gpu else CPU_SIZES)]
         chosen = scenes.chosen(self._scenes(on_gpu), self.only)
-        report.check_writable(self.out)
+        report.check_writable(self.out, "raster")
 
         def keep(results: dict[str, Any]) -> None:
             row = results["rows"][-1]
@@ -237,7 +237,7 @@ class TrainBench(Options):
                 if isinstance(variant, TrainVariant) and variant.config.depth != "none":
                     origin.add_depth(opened[-1], variant.config)
             describe(opened[-1])
-        report.check_writable(self.out)
+        report.check_writable(self.out, "train")
 
         def keep(results: dict[str, Any]) -> None:
             report.write(self.out, "train", results, train_report.TITLE, train_report.sections(results))

@@ -83,7 +83,7 @@ class Fields(Options):
         given = None
         if self.capture is not None and any(_takes_capture(kind) for kind in kinds):
             given = capture_dataset(self.capture)
-        report.check_writable(self.out)
+        report.check_writable(self.out, "fields")
 
         def keep(results: dict[str, Any]) -> None:
             row = results["rows"][-1]

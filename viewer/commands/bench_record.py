@@ -70,8 +70,8 @@ class Record(Options):
 
     def execute(self) -> int:
         """Measures, merges or lists; returns 1 where a part failed."""
+        from luxel.viewer.bench.record import document, store
         from luxel.viewer.bench.record import parts as protocol
-        from luxel.viewer.bench.record import store
         from luxel.viewer.bench.record.part import Setup
 
         parts = protocol.chosen_parts(self.parts)
@@ -81,6 +81,7 @@ class Record(Options):
         if self.list:
             print(listing(parts, results, Setup(pick_device(self.device), self.data)))
             return 0
+        document.require_page(self.out.with_suffix(".md"))
         if self.merge:
             for path in self.merge:
                 if not path.is_file():

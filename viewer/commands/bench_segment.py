@@ -90,7 +90,7 @@ class SegmentBench(Options):
         chosen = given or [
             scenes.terrain_scene(GPU_COUNT if on_gpu else CPU_COUNT // (10 if self.quick else 1))
         ]
-        report.check_writable(self.out)
+        report.check_writable(self.out, "segment")
 
         def keep(results: dict[str, Any]) -> None:
             print(_line(results["rows"][-1]), file=sys.stderr, flush=True)

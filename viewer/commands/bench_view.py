@@ -74,7 +74,7 @@ class View(Options):
         from luxel.viewer.bench.view import report as view_report
 
         width, height = parse_size(self.size, "--size")
-        report.check_writable(self.out)
+        report.check_writable(self.out, "view")
 
         settings = measure.Settings(
             warmup=self.warmup,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -100,7 +101,7 @@ class Export(Options):
     labels: bool = False
     """Write the labels of the run's objects too: property label (uchar) of .ply, tensor label of .safetensors."""
     force: bool = False
-    """Replace existing files."""
+    """Replace existing files of the names that are written; others in a folder stay."""
 
     def execute(self) -> int:
         """Reads and writes; returns the exit status."""
@@ -153,7 +154,7 @@ class Export(Options):
                 "Give such a run.",
             )
         self._check_place()
-        print(f"{write_cameras(self.scene, self.out, self.capture)}: {self.out}")
+        print(f"{write_cameras(self.scene, self.out, self.capture, force=self.force)}: {self.out}")
         return 0
 
     def _of_objects(self, scene: Parameters) -> tuple[Parameters, Tensor | None]:
@@ -224,7 +225,7 @@ class Export(Options):
     def _write_times(self, scene: Parameters, frames: int, facts: SceneFacts) -> int:
         from luxel.viewer.time_export import write_times
 
-        write_times(self.out, scene, *(self.times or self._range(scene)), frames, facts)
+        write_times(self.out, scene, *(self.times or self._range(scene)), frames, facts, force=self.force)
         return 0
 
     def _range(self, scene: Parameters) -> tuple[float, float]:
@@ -372,19 +373,22 @@ class Export(Options):
 
     def _check_place(self) -> None:
         """Refuses to replace files without --force, a folder by a file, or a file by a folder."""
+        from luxel.render.storage.folder import entries_besides
+        from luxel.render.storage.manifest import NAME as MANIFEST
         from luxel.scenes.files.mesh_files import files_of
 
         folder = self._folder_option()
-        if folder and self.out.exists() and not self.out.is_dir():
+        is_folder = os.path.isdir(self.out)
+        if folder and os.path.lexists(self.out) and not is_folder:
             raise LuxelError(
                 f"{self.out}: this is a file, and {folder} writes a folder.", "Give another --out."
             )
-        if not folder and self.out.is_dir():
+        if not folder and is_folder:
             raise LuxelError(f"{self.out}: this is a folder.", "Give the name of a file with --out.")
         written = files_of(self.out, textured=self.mesh and self.finish.texture is not None)
-        if self.out.is_dir():
-            written = list(self.out.iterdir())[:1] and [self.out]
-        if not self.force and (there := [path for path in written if path.exists()]):
+        if is_folder:
+            written = [self.out] if entries_besides(self.out, MANIFEST.__eq__) else []
+        if not self.force and (there := [path for path in written if os.path.lexists(path)]):
             raise LuxelError(
                 f"{there[0]}: already exists.", "Give another --out, or replace it with --force."
             )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from luxel.render.fields.application import Application
     from luxel.scenes import Capture
     from luxel.scenes.files.scene_format import SceneFacts
+    from luxel.viewer.video import OutputFile
     from luxel.viewer.web.drawable import Drawable
 
 At = Annotated[int, Bounds(0, 2**20, stated=False)]
@@ -95,6 +96,8 @@ class Render(Options):
     right, left, up, down, front and back, such as RDF (3DGS) or RUB; default: those of the format."""
     keep_non_finite: bool = False
     """Keep primitives with parameters that are NaN or infinite; by default they are left out, with a message."""
+    force: bool = False
+    """Replace files of the names that are written, whatever they are."""
     device: DeviceName = "auto"
     """Device that renders; auto: the GPU if luxel can use it, else the CPU."""
     backend: Backend = "luxel"
@@ -107,7 +110,7 @@ class Render(Options):
         from luxel.viewer.mesh_scene import load_shown
         from luxel.viewer.progress import counting
         from luxel.viewer.runs import keeps_lenses
-        from luxel.viewer.video import write_video
+        from luxel.viewer.video import require_output, write_video
         from luxel.viewer.web.drawable import render_function
 
         self._check()
@@ -132,19 +135,20 @@ class Render(Options):
         self._check_times(scene)
         cameras, fps, path_times = self._cameras(scene, facts)
         times = self._times(scene, len(cameras), path_times)
-        out = self.out or self._default_out()
+        out = self._output(self.out or self._default_out())
+        require_output(out, len(cameras), force=self.force)
         antialiased = bool(facts.antialiased)
         frames = self._frames(render, scene, cameras, times, device, self._colour(), antialiased)
         with counting("frames", len(cameras)) as advance:
-            count = write_video(out, frames, self.fps or fps, on_frame=advance)
+            count = write_video(out, frames, self.fps or fps, on_frame=advance, force=self.force)
         first = cameras[0]
-        print(f"{count} frames of {first.width}x{first.height}: {out}")
+        print(f"{count} frames of {first.width}x{first.height}: {out.path}")
         return 0
 
     def _write_image(self, scene: Application, own_width: int, own_height: int) -> int:
         """Writes the image of a field that is one, or the part in --window, in its own size or that of --width and
         --height."""
-        from luxel.scenes.files.image_files import write_image
+        from luxel.scenes.files.image_files import check_image, write_image
         from luxel.viewer.scoring import to_bytes
 
         left, top, across, down = window = self.window or (0, 0, own_width, own_height)
@@ -156,7 +160,9 @@ class Render(Options):
         height = self.height or (round(self.width * down / across) if self.width else down)
         width = self.width or round(height * across / down)
         width, height = max(1, width), max(1, height)
-        out = self.out or self._default_out().with_name("image.png")
+        out = self._output(self.out or self._default_out().with_name("image.png"))
+        check_image(out.path, width, height)
+        out.require()
         if self.exposure:
             if not scene.config.linear:
                 raise LuxelError(
@@ -164,8 +170,9 @@ class Render(Options):
                 )
             scene.exposure = self.exposure
         part = left / own_width, top / own_height, (left + across) / own_width, (top + down) / own_height
-        write_image(out, width, height, (to_bytes(band) for band in scene.bands(width, height, part)))
-        print(f"image of {width}x{height}: {out}")
+        bands = (to_bytes(band) for band in scene.bands(width, height, part))
+        write_image(out.path, width, height, bands, out.writing)
+        print(f"image of {width}x{height}: {out.path}")
         return 0
 
     def _check(self) -> None:
@@ -343,6 +350,12 @@ class Render(Options):
         if is_run(self.scene):
             return self.scene / f"{name}.mp4"
         return self.scene.with_name(f"{self.scene.stem}-{name}.mp4")
+
+    def _output(self, path: Path) -> OutputFile:
+        from luxel.viewer.runs import is_run
+        from luxel.viewer.video import OutputFile
+
+        return OutputFile(path, run=self.scene if is_run(self.scene) else None, force=self.force)
 
     def _is_run(self) -> bool:
         from luxel.render.runs.run_config import has_config

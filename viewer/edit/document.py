@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -231,7 +232,7 @@ class Document:
         Raises:
             LuxelError: the file exists, nothing is selected, there are no such rows, or the file cannot be written.
         """
-        if Path(path).exists() and not overwrite:
+        if os.path.lexists(path) and not overwrite:
             raise LuxelError(f"{path} exists already.", "Choose another name.")
         if rows is not None:
             scene = self.state.scene.select(rows.to(self.selected.device) & ~self.state.masks["deleted"])

@@ -12,7 +12,7 @@ import numpy as np
 
 from luxel.render.errors import LuxelError
 from luxel.scenes.paths import CameraPath
-from luxel.viewer.video import write_video
+from luxel.viewer.video import OutputFile, write_video
 from luxel.viewer.web.session import Session
 from luxel.viewer.web.shading import DisplaySettings, Render, draw
 
@@ -31,7 +31,8 @@ class PathVideo:
         render: luxel.render.rasterize or a function like it.
         path: cameras of the size of the video, and times.
         settings: how the frames look.
-        file: of the video, .mp4; written under another name until it is complete.
+        file: of the video, .mp4; written under another name until it is complete, and with a number where something
+            has its name by then.
         on_change: called after each frame and at the end, in the thread that renders.
 
     Attributes:
@@ -50,10 +51,16 @@ class PathVideo:
         on_change: Callable[[PathVideo], None],
     ) -> None:
         self._session, self._render, self._path = session, render, path
-        self._settings, self.file, self._on_change = settings, file, on_change
+        self._settings, self._on_change = settings, on_change
+        self._output = OutputFile(file, numbered=True)
         self._cancel = threading.Event()
         self.frames, self.state, self.message = 0, "rendering", ""
         self._thread = threading.Thread(target=self._run, name="luxel-video", daemon=True)
+
+    @property
+    def file(self) -> Path:
+        """Of the video; its name is final when the video is done."""
+        return self._output.path
 
     @property
     def share(self) -> float:
@@ -72,7 +79,7 @@ class PathVideo:
 
     def _run(self) -> None:
         try:
-            write_video(self.file, self._images(), self._path.fps, self._advance)
+            write_video(self._output, self._images(), self._path.fps, self._advance)
             self.state = "done"
         except _Cancelled:
             self.state = "cancelled"

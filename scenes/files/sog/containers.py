@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
+import os
+import re
 import zipfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -15,9 +18,10 @@ import cv2
 import numpy as np
 
 from luxel.render.reading import available_memory
+from luxel.render.storage.folder import OutputFolder
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.image_decoding import webp_size
-from luxel.scenes.files.ply import write_atomically
+from luxel.scenes.files.ply import writable
 from luxel.scenes.files.reading import check_file, read_bytes
 
 META = "meta.json"
@@ -25,6 +29,9 @@ IMAGES = (
     *("means_l.webp", "means_u.webp", "scales.webp", "quats.webp", "sh0.webp"),
     *("shN_centroids.webp", "shN_labels.webp"),
 )
+IMAGE = re.compile(
+    f"({'|'.join(Path(name).stem for name in IMAGES)})(-[0-9]+)?\\.webp"
+)  # names that luxel gives
 LARGEST_META = 1 << 22  # bytes; real ones have some 20 kB
 MOST_FILES = 1000  # of an archive; real ones have 6 or 8
 PER_BYTE = 1  # Gaussians that a byte of a file may stand for; real ones take 8 bytes and more each
@@ -147,25 +154,36 @@ def write_folder(path: Path, meta: dict[str, Any], images: Mapping[str, bytes]) 
     """Writes a scene as files beside ``path``, its meta.json.
 
     The images of an earlier scene there stay, and the new ones get other names, until the new meta.json is written.
+    Those that luxel wrote are deleted then; files of the user stay, ``path`` itself is replaced.
 
     Raises:
         CaptureError: a file cannot be written.
     """
-    earlier = _images_of(path)
-    choices = [{name: f"{Path(name).stem}{end}.webp" for name in IMAGES} for end in ("", "-2", "-3")]
-    names = next(names for names in choices if not earlier & set(names.values()))
-    for name, data in images.items():
-        write_atomically(path.parent / names[name], [data])
+    images_output, output = OutputFolder(path.parent), OutputFolder(path.parent, force=True)
+    earlier = _images_of(path) if output.is_own(path.name) else set()
+    names = _unused_names(path.parent)
     renamed = {
         key: value | {"files": [names[name] for name in value["files"]]}
         if isinstance(value, dict) and "files" in value
         else value
         for key, value in meta.items()
     }
-    write_atomically(path, [meta_bytes(renamed)])
-    for name in earlier & {name for names in choices for name in names.values()}:
-        with suppress(OSError):
-            (path.parent / name).unlink()
+    with writable(path):
+        with images_output.batch() as batch:
+            for name, data in images.items():
+                batch.write(names[name], data)
+        output.write(path.name, meta_bytes(renamed))
+    output.delete(name for name in earlier if IMAGE.fullmatch(name))
+
+
+def _unused_names(folder: Path) -> dict[str, str]:
+    """A name for each of `IMAGES` that nothing in a folder has: the name itself, or its stem with -2, -3, ..."""
+    for number in itertools.count(1):
+        end = "" if number == 1 else f"-{number}"
+        names = {name: f"{Path(name).stem}{end}.webp" for name in IMAGES}
+        if not any(os.path.lexists(folder / name) for name in names.values()):
+            return names
+    raise AssertionError
 
 
 def meta_bytes(meta: dict[str, Any]) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,8 @@ from knot_scene import knot
 from sog_samples import KNOT, bundle, changed, entries, losses, webp
 
 from luxel.render.primitives import Gaussians
+from luxel.render.storage.folder import Batch
+from luxel.render.storage.manifest import NAME as MANIFEST
 from luxel.scenes import load_primitives, save_scene
 from luxel.scenes.files import ply
 from luxel.scenes.files.formats import format_of
@@ -110,7 +113,7 @@ def test_a_folder_holds_the_same_as_a_bundle(tmp_path: Path) -> None:
     save_scene(tmp_path / "folder/meta.json", knot())
     names = sorted(path.name for path in (tmp_path / "folder").iterdir())
     files = entries((tmp_path / "a.sog").read_bytes())
-    assert names == sorted(files)
+    assert names == [MANIFEST, *sorted(files)]
     assert all((tmp_path / "folder" / name).read_bytes() == data for name, data in files.items())
     for path in (tmp_path / "folder", tmp_path / "folder/meta.json"):
         assert format_of(path) is format_of(tmp_path / "a.sog")
@@ -125,14 +128,14 @@ def test_a_folder_is_replaced_as_a_whole(tmp_path: Path, monkeypatch: pytest.Mon
         assert load(file).sh_degree == degree
         assert len(list(tmp_path.glob("*.webp"))) == (8 if degree else 6)
     before = load(file)
-    kept = ply.write_atomically
+    write = Batch.write
 
-    def full(path: Path, chunks: list[bytes]) -> None:
-        if path.name.startswith("sh0"):
-            raise ply.CaptureError("the disk is full", "")
-        kept(path, chunks)
+    def full(batch: Batch, name: str, content: bytes) -> None:
+        if name.startswith("sh0"):
+            raise OSError(errno.ENOSPC, "the disk is full")
+        write(batch, name, content)
 
-    monkeypatch.setattr("luxel.scenes.files.sog.containers.write_atomically", full)
+    monkeypatch.setattr(Batch, "write", full)
     with pytest.raises(ply.CaptureError):
         save_scene(file, some(30))
     assert losses(before, load(file))["position"][1] == 0

@@ -231,6 +231,16 @@ def test_quick_figures_never_join_real_ones(
     assert bench_record("--commit", "c0ffee") == 2 and not calls
 
 
+def test_a_page_of_another_program_is_refused_before_measuring(
+    calls: list[str], bench_record: Callable[..., int], project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = project / "docs" / "results.md"
+    page.write_text("# My results\n")
+    assert bench_record("--commit", "c0ffee") == 2 and not calls
+    assert "results.md: `luxel bench record` did not write this page" in capsys.readouterr().err
+    assert page.read_text() == "# My results\n"
+
+
 def test_headlines_take_the_row_that_they_name() -> None:
     headline = Headline("loss", "{ms:.1f} ms", (("variant", "second"),), "{peer:.1f} ms")
     part = Part("loss", "the loss", "loss", 1, lambda setup: [], (), (headline,))

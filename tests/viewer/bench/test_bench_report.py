@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from luxel.render.errors import LuxelError
+from luxel.render.storage.manifest import NAME as MANIFEST
 from luxel.viewer.bench import report, svg
 from luxel.viewer.bench.compare import compare
 from luxel.viewer.cli import main
@@ -71,3 +72,21 @@ def test_reports_hold_no_number_that_json_lacks() -> None:
         "a": [None, [1.5, None]],
         "3": None,
     }
+
+
+def test_a_report_replaces_only_one_of_luxel(strict: Any, measured: Path, tmp_path: Path) -> None:
+    results = strict(measured / "raster.json")
+    for _ in range(2):
+        report.check_writable(tmp_path, "raster")
+        report.write(tmp_path, "raster", results, "a title", [])
+    names = [MANIFEST, "raster.html", "raster.json", "raster.md"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+    (tmp_path / "raster.md").write_text("my notes")
+    before = (tmp_path / "raster.json").read_bytes()
+    with pytest.raises(LuxelError, match=r"raster\.md: luxel did not write .* another folder with --out\.$"):
+        report.check_writable(tmp_path, "raster")
+    with pytest.raises(LuxelError, match=r"raster\.md: luxel did not write"):
+        report.write(tmp_path, "raster", results | {"rows": []}, "a title", [])
+    assert (tmp_path / "raster.md").read_text() == "my notes"
+    assert (tmp_path / "raster.json").read_bytes() == before, "all three files or none"
+    report.check_writable(tmp_path, "train")

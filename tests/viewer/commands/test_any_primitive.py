@@ -17,6 +17,7 @@ from PIL import Image
 from luxel.render.camera import Camera
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d, Parameters
 from luxel.render.runs.checkpoint import Checkpoint, CheckpointError, save
+from luxel.render.storage.manifest import NAME as MANIFEST
 from luxel.render.train import TrainConfig
 from luxel.scenes import load_points, load_primitives, load_scene, save_dnerf, save_scene, static_scene
 from luxel.scenes.paths import orbit, save_path
@@ -284,15 +285,15 @@ def test_export_of_a_mesh(hard: Path, tmp_path: Path, name: str, capsys: pytest.
 def test_export_moment_by_moment(moving: Path, tmp_path: Path, carousel: Callable[..., Gaussians4d]) -> None:
     folder = tmp_path / "moments"
     assert main(["export", str(moving), "--out", str(folder), "--frames", "4", "--times", "2", "5"]) == 0
-    assert [p.name for p in sorted(folder.iterdir())] == [f"frame-0000{i}.ply" for i in range(4)]
-    for path, time in zip(sorted(folder.iterdir()), (2.0, 3.0, 4.0, 5.0), strict=True):
+    assert sorted(p.name for p in folder.iterdir()) == [MANIFEST, *(f"frame-0000{i}.ply" for i in range(4))]
+    for path, time in zip(sorted(folder.glob("*.ply")), (2.0, 3.0, 4.0, 5.0), strict=True):
         assert load_scene(path).count == load_primitives(moving).at(time).count  # pyright: ignore
     (folder / "notes.txt").write_text("mine")
     assert main(["export", str(moving), "--out", str(folder), "--frames", "2"]) == 2
-    assert len(list(folder.iterdir())) == 5
+    assert len(list(folder.iterdir())) == 6
     assert main(["export", str(moving), "--out", str(folder), "--frames", "2", "--force"]) == 0
     names = sorted(p.name for p in folder.iterdir())
-    assert names == ["frame-00000.ply", "frame-00001.ply", "notes.txt"], (
+    assert names == [MANIFEST, "frame-00000.ply", "frame-00001.ply", "notes.txt"], (
         "no moment of before is left among them"
     )
 

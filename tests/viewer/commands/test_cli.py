@@ -148,8 +148,8 @@ def test_render_writes_images_of_the_scene(run: Path, tmp_path: Path) -> None:
     size = ["--width", "40", "--height", "30", "--device", "cpu"]
     out = tmp_path / "frames"
     assert main(["render", str(run), "--out", str(out), "--frames", "3", *size, "--background", "white"]) == 0
-    images = [np.asarray(Image.open(path)) for path in sorted(out.iterdir())]
-    assert [p.name for p in sorted(out.iterdir())] == ["00000.png", "00001.png", "00002.png"]
+    images = [np.asarray(Image.open(path)) for path in sorted(out.glob("*.png"))]
+    assert [p.name for p in sorted(out.glob("*.png"))] == ["00000.png", "00001.png", "00002.png"]
     assert all(p.shape == (30, 40, 3) for p in images)
     assert not np.array_equal(images[0], images[1]) and images[0].std() > 5
     clear = tmp_path / "clear"
@@ -175,7 +175,7 @@ def test_render_follows_a_path(run: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     scene, path = str(run / "scene.ply"), str(tmp_path / "path.json")
     assert main(["render", scene, "--path", path, "--out", str(out), "--device", "cpu"]) == 0
-    assert [Image.open(p).size for p in sorted(out.iterdir())] == [(24, 18)] * 2
+    assert [Image.open(p).size for p in sorted(out.glob("*.png"))] == [(24, 18)] * 2
 
 
 def test_a_finished_run_is_extended(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

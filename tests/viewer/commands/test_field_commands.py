@@ -70,8 +70,12 @@ def test_a_run_is_trained_measured_and_drawn(
     assert scores["psnr"] == pytest.approx(last["test"]["psnr"]) and scores["psnr"] > 15
     for options, size in (([], (24, 16)), (["--width", "48"], (48, 32)), (["--height", "8"], (12, 8))):
         out = tmp_path / "out.png"
-        assert main(["render", str(image_run), "--device", "cpu", "--out", str(out), *options]) == 0
+        assert (
+            main(["render", str(image_run), "--device", "cpu", "--out", str(out), "--force", *options]) == 0
+        )
         assert Image.open(out).size == size
+    assert main(["render", str(image_run), "--device", "cpu", "--out", str(out)]) == 2
+    assert "out.png: already exists" in capsys.readouterr().err and Image.open(out).size == (12, 8)
     pixels = np.array(Image.open(out)).astype(int)
     assert pixels[4, 2, 0] > pixels[4, 9, 0] + 100
 

@@ -126,7 +126,7 @@ def test_remedies_of_render(run: Path, tmp_path: Path) -> None:
     folder = tmp_path / "frames"
     options = ["--at", "photographs", "--transparent", "--out", str(folder), *SMALL]
     assert main(["render", str(run), *options]) == 0
-    assert sorted(path.name for path in folder.iterdir()) == ["00000.png", "00001.png"]
+    assert sorted(path.name for path in folder.glob("*.png")) == ["00000.png", "00001.png"]
 
 
 def test_a_scene_without_alpha(

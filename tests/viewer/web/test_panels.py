@@ -277,7 +277,7 @@ def test_a_saved_path_is_what_luxel_render_renders(serve: Callable[..., ViewerAp
     out = tmp_path / "frames"
     arguments = ["--path", str(first), "--out", str(out), "--device", "cpu"]
     assert main(["render", str(tmp_path / "scene.ply"), *arguments]) == 0
-    images = [np.asarray(Image.open(file), np.float32) for file in sorted(out.iterdir())]
+    images = [np.asarray(Image.open(file), np.float32) for file in sorted(out.glob("*.png"))]
     assert len(images) == 3 and not np.array_equal(images[0], images[2])
     for image, pose in ((images[0], START), (images[2], END)):
         camera = Pose(pose.wxyz, pose.position, pose.fov_y, 64, 48).camera(64, 48)

@@ -150,6 +150,38 @@ def test_a_cancelled_or_failed_video_leaves_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_two_videos_at_once_get_two_names(tmp_path: Path) -> None:
+    """The second one begins and ends while the first one encodes; what is there already stays."""
+    pytest.importorskip("av", reason="video test not run: no PyAV")
+    (tmp_path / "path.mp4").write_bytes(b"an earlier video")
+    inner: list[PathVideo] = []
+
+    def changed(job: PathVideo) -> None:
+        if job.frames == 3 and not inner:
+            second, ended, _ = video(StaticSession(ball()), tmp_path / "path.mp4", count=2)
+            inner.append(second)
+            second.start()
+            assert ended.wait(60)
+
+    path = CameraPath(cameras(6), 10.0)
+    first = PathVideo(
+        StaticSession(ball()), rasterize, path, DisplaySettings(), tmp_path / "path.mp4", changed
+    )
+    first.start()
+    first._thread.join(60)
+    assert (first.state, inner[0].state) == ("done", "done"), first.message
+    assert (inner[0].file, first.file) == (tmp_path / "path-2.mp4", tmp_path / "path-3.mp4")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["path-2.mp4", "path-3.mp4", "path.mp4"]
+    assert (tmp_path / "path.mp4").read_bytes() == b"an earlier video"
+
+
+def test_a_saved_path_takes_no_name_of_a_link(app: ViewerApp, tmp_path: Path) -> None:
+    _, panel = panel_at(app, cameras(3))
+    (tmp_path / "path.json").symlink_to(tmp_path / "missing.json")
+    assert panel.save() == tmp_path / "path-2.json" and panel.save() == tmp_path / "path-3.json"
+    assert (tmp_path / "path.json").is_symlink() and not (tmp_path / "missing.json").exists()
+
+
 @pytest.mark.slow
 def test_a_path_is_drawn_and_its_video_arrives_on_the_page(
     open_page: Callable[..., Any], tmp_path: Path

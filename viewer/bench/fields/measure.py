@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -18,6 +17,7 @@ from luxel.render.fields.application import Application
 from luxel.render.fields.config import FieldConfig, GridName, defaults
 from luxel.render.fields.training import FieldTrainer
 from luxel.render.replay import release_memory
+from luxel.render.storage.journal import scratch_folder
 from luxel.viewer.bench.fields.datasets import FieldDataset, frames
 from luxel.viewer.bench.fields.peers import rates
 from luxel.viewer.bench.fields.stages import (
@@ -128,7 +128,7 @@ def _measure(
     ceilings: dict[str, Any],
 ) -> None:
     """Fills one row."""
-    with tempfile.TemporaryDirectory(prefix="luxel-bench-") as folder:
+    with scratch_folder() as folder:
         config = configuration(dataset, row["encoding"], settings)
         trained: list[FieldTrainer] = []
 

@@ -11,8 +11,9 @@ from typing import Any, Literal
 from luxel.render.errors import LuxelError
 from luxel.render.runs.strict_json import LARGEST
 from luxel.render.storage.descriptors import open_regular
+from luxel.render.storage.single import write_file
 from luxel.viewer.bench.report import plain
-from luxel.viewer.report import write_whole, writing
+from luxel.viewer.report import writing
 
 FORMAT = 1
 
@@ -109,8 +110,7 @@ def save_results(path: Path, results: Results) -> None:
     parts = {name: asdict(record) for name, record in results.parts.items()}
     body = {"kind": "record", "format": FORMAT, "parts": parts}
     with writing(path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json.dumps(plain(body), indent=1, allow_nan=False) + "\n")
+        write_file(path, (json.dumps(plain(body), indent=1, allow_nan=False) + "\n").encode())
 
 
 def merge(all_results: Iterable[Results]) -> Results:

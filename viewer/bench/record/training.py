@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from luxel.render.storage.descriptors import make_folders
+from luxel.render.storage.journal import scratch_folder
 from luxel.render.train import TrainConfig
 from luxel.render.train.presets import preset
 from luxel.scenes import Capture
@@ -100,12 +101,12 @@ def made_capture(setup: Setup, name: str, write: Callable[[Path], object]) -> It
         write: makes the capture in a folder.
     """
     if setup.cache is not None:
-        setup.cache.mkdir(parents=True, exist_ok=True)
+        make_folders(setup.cache)
         if (kept := setup.cache / name).is_dir():
             yield kept
             return
     setup.note(f"rendering {name}")
-    with tempfile.TemporaryDirectory(prefix="luxel-record-", dir=setup.cache) as scratch:
-        folder = Path(scratch) / name
+    with scratch_folder(setup.cache) as scratch:
+        folder = scratch / name
         write(folder)
         yield folder if setup.cache is None else folder.replace(setup.cache / name)

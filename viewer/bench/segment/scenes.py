@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from torch import Tensor
 from luxel.render.camera import View
 from luxel.render.primitives import PRIMITIVES, Parameters
 from luxel.render.runs.run_config import has_config
+from luxel.render.storage.journal import scratch_folder
 from luxel.render.train import Trainer
 from luxel.render.train.config import Checkpoints
 from luxel.render.train.presets import preset
@@ -153,8 +153,8 @@ def _trained(
     if cache is not None and has_config(cache / name) and (cache / name / SCENE).exists():
         return load_any_scene(cache / name).to(device), config.antialiased
     say(f"training {primitive} for {steps:,} steps on {len(capture.train)} views")
-    with tempfile.TemporaryDirectory(prefix="luxel-segment-", dir=cache) as scratch:
-        folder = Path(scratch) / name
+    with scratch_folder(cache) as scratch:
+        folder = scratch / name
         trainer = Trainer(config, capture.train, [], capture.points, folder, device, _export)
         if trainer.run(progress=False).reason == "interrupted":
             raise KeyboardInterrupt

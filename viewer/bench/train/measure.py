@@ -5,9 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import math
-import shutil
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -22,6 +20,7 @@ from luxel.render.camera import pixel_count
 from luxel.render.evaluate import Evaluation
 from luxel.render.primitives import Parameters
 from luxel.render.replay import release_memory
+from luxel.render.storage.journal import scratch_folder
 from luxel.render.train import TrainConfig, Trainer
 from luxel.render.train.config import Checkpoints
 from luxel.scenes import Capture
@@ -220,7 +219,7 @@ def train_once(
     """
     config = config.sized(pixel_count(capture.train))
     quiet = Checkpoints(every=0, minutes=0)
-    with tempfile.TemporaryDirectory(prefix="luxel-bench-") as scratch:
+    with scratch_folder() as scratch:
         warm = replace(
             config,
             steps=min(WARM_UP_STEPS[device.type], config.steps),
@@ -230,9 +229,9 @@ def train_once(
             save_renders=0,
             lpips=False,
         )
-        _trainer(warm, capture, Path(scratch) / "warm", device, test=False).run(progress=False)
+        _trainer(warm, capture, scratch / "warm", device, test=False).run(progress=False)
         before = quiet_device(device)
-        folder = Path(scratch) / "run"
+        folder = scratch / "run"
         started = time.perf_counter()
         trainer = _trainer(replace(config, checkpoints=quiet), capture, folder, device)
         prepared = time.perf_counter() - started
@@ -243,7 +242,6 @@ def train_once(
         log = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
         if keep is not None:
             keep(folder, capture.name, config.backend)
-        shutil.rmtree(folder)
     curve = [
         {"step": line["step"], "seconds": line["seconds"], "psnr": line["test"]["psnr"]}
         for line in log

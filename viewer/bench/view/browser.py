@@ -10,7 +10,6 @@ import itertools
 import json
 import shutil
 import subprocess
-import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from typing import Any
 from websockets.sync.client import connect
 
 from luxel.render.errors import LuxelError
+from luxel.render.storage.journal import scratch_folder
 
 # Without a GPU and without access to other machines.
 FLAGS = (
@@ -141,13 +141,13 @@ def open_browser(executable: str, width: int, height: int) -> Iterator[Browser]:
         raise LuxelError(
             f"There is no browser at {executable}.", "Install Chromium, or give its path: --browser PATH."
         )
-    with tempfile.TemporaryDirectory(prefix="luxel-browser-", ignore_cleanup_errors=True) as folder:
+    with scratch_folder() as folder:
         command = [executable, *FLAGS, f"--user-data-dir={folder}", f"--window-size={width},{height}"]
         process = subprocess.Popen(
             [*command, "about:blank"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         try:
-            yield Browser(_port(Path(folder) / "DevToolsActivePort", process, executable), (width, height))
+            yield Browser(_port(folder / "DevToolsActivePort", process, executable), (width, height))
         finally:
             process.terminate()
             process.wait(10)

@@ -9,7 +9,6 @@ import re
 import shutil
 import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from websockets.exceptions import WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
 from luxel.render.errors import LuxelError
+from luxel.render.storage.journal import scratch_folder
 from luxel.viewer.bench.view.browser import PATIENCE, Tab
 
 OLDEST = 128  # version with all commands used here, an extended support release
@@ -126,14 +126,14 @@ def open_firefox(executable: str, width: int, height: int) -> Iterator[Firefox]:
         LuxelError: there is no such browser, it is too old, Xvfb is missing, or it does not start.
     """
     path = _path(executable)
-    with tempfile.TemporaryDirectory(prefix="luxel-firefox-", ignore_cleanup_errors=True) as folder:
+    with scratch_folder() as folder:
         lines = [
             f"user_pref({json.dumps(name)}, {json.dumps(value)});" for name, value in PREFERENCES.items()
         ]
-        (Path(folder) / "user.js").write_text("\n".join(lines))
+        (folder / "user.js").write_text("\n".join(lines))
         with _display(width, height) as display:
             port = _free_port()
-            command = [path, "--no-remote", "--profile", folder, f"--remote-debugging-port={port}"]
+            command = [path, "--no-remote", "--profile", str(folder), f"--remote-debugging-port={port}"]
             environment = {**os.environ, "DISPLAY": display, "LIBGL_ALWAYS_SOFTWARE": "1"}
             environment.pop("WAYLAND_DISPLAY", None)
             process = subprocess.Popen(

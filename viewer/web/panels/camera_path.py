@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -10,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from luxel.render.errors import LuxelError
-from luxel.scenes.paths import CameraPath, load_path, save_path
-from luxel.viewer.runs import unused_path
+from luxel.render.storage.journal import scratch_folder
+from luxel.render.storage.single import writing_unused
+from luxel.scenes.files.ply import writable
+from luxel.scenes.paths import CameraPath, load_path, path_json
 from luxel.viewer.web.keyframes import FPS, Keyframe, keyframes_of, smooth_path
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.panels.panel import Panel
@@ -91,8 +92,11 @@ class CameraPathPanel(Panel):
         """
         folder = self.page.session.folder
         assert folder is not None
-        file = unused_path(folder, "path", ".json")
-        self._write(file)
+        content = self._content()
+        file = folder / "path.json"
+        with writable(file), writing_unused(folder, "path", ".json") as draft:
+            draft.file.write(content)
+        file = draft.target or file
         self._show(f"Saved. Render it with `luxel render {folder} --path {file}`")
         return file
 
@@ -102,11 +106,7 @@ class CameraPathPanel(Panel):
         Raises:
             LuxelError: there are too few keyframes.
         """
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "path.json"
-            self._write(file)
-            content = file.read_bytes()
-        self.page.client.send_file_download("path.json", content, save_immediately=True)
+        self.page.client.send_file_download("path.json", self._content(), save_immediately=True)
         self._show("Downloaded. Render it with `luxel render SCENE --path path.json`")
 
     def open(self, content: bytes) -> None:
@@ -117,8 +117,8 @@ class CameraPathPanel(Panel):
         """
         if len(content) > LARGEST_PATH:
             raise LuxelError("this file is too large for a camera path.", "Open a saved path (.json).")
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "path.json"
+        with scratch_folder() as folder:
+            file = folder / "path.json"
             file.write_bytes(content)
             keyframes, seconds = keyframes_of(load_path(file))
         self._keyframes = keyframes
@@ -140,9 +140,10 @@ class CameraPathPanel(Panel):
             self._list(index)
             self._edit("Go to")
 
-    def _write(self, file: Path) -> None:
+    def _content(self) -> bytes:
+        """The path as JSON."""
         path = self.path()
-        save_path(file, path.cameras, fps=path.fps, times=path.times)
+        return path_json(path.cameras, fps=path.fps, times=path.times)
 
     def _edit(self, action: str) -> None:
         if not self._keyframes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import Parameters
+from luxel.render.storage.journal import scratch_folder
 from luxel.scenes import formats_for
 from luxel.scenes.files.formats import find_format
 from luxel.viewer.edit import MODES, Document, operations
@@ -255,8 +255,8 @@ class EditPanel(Panel):
         Raises:
             LuxelError: nothing is selected.
         """
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / file
+        with scratch_folder() as folder:
+            path = folder / file
             self.editor.run(lambda document: document.save(path, selection=selection))
             content = path.read_bytes()
         self.page.client.send_file_download(file, content, save_immediately=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from operator import is_
@@ -14,6 +13,7 @@ from typing import Any
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import Parameters
 from luxel.render.segment.objects import SceneObject
+from luxel.render.storage.journal import scratch_folder
 from luxel.scenes import formats_for
 from luxel.viewer.edit import Document, operations
 from luxel.viewer.edit import object_edits as edits
@@ -271,8 +271,8 @@ class ObjectsPanel(Panel):
             LuxelError: as in `save`.
         """
         stem, rows = self._part(rest)
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / f"{stem}{suffix}"
+        with scratch_folder() as folder:
+            path = folder / f"{stem}{suffix}"
             self.editor.run(lambda document: document.save(path, rows=rows(document)))
             content = path.read_bytes()
         self.page.client.send_file_download(path.name, content, save_immediately=True)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from luxel.render.errors import LuxelError
+from luxel.render.storage.journal import scratch_folder
 from luxel.scenes.paths import CameraPath, resized
-from luxel.viewer.runs import unused_path
 from luxel.viewer.web.page import Page
 from luxel.viewer.web.panels.text import as_text
 from luxel.viewer.web.path_video import PathVideo
@@ -71,7 +70,10 @@ class VideoControls:
             return
         page = self._page
         settings = page.stream.settings
-        self._job = PathVideo(page.session, page.render, path, settings, self._new_file(), self._tell)
+        scratch, run = ExitStack(), page.session.folder
+        folder = run or scratch.enter_context(scratch_folder())
+        tell = partial(self._tell, scratch=scratch, name_alone=run is None)
+        self._job = PathVideo(page.session, page.render, path, settings, folder / "path.mp4", tell)
         self._button.label, self._bar.value, self._bar.visible = "Cancel video", 0.0, True
         self._job.start()
 
@@ -79,23 +81,18 @@ class VideoControls:
         path, size = self._path(float(self._fps.value)), SIZES[self._size.value]
         return path if size is None else replace(path, cameras=resized(path.cameras, *size))
 
-    def _new_file(self) -> Path:
-        folder = self._page.session.folder or Path(tempfile.mkdtemp(prefix="luxel-video-"))
-        return unused_path(folder, "path", ".mp4")
-
-    def _tell(self, job: PathVideo) -> None:
-        """Shows the progress, and at the end the result."""
+    def _tell(self, job: PathVideo, scratch: ExitStack, name_alone: bool) -> None:
+        """Shows the progress, and at the end the result; then removes the temporary folder of a session without one."""
         now = time.monotonic()
         if job.state == "rendering":
             if now - self._told > TELL_EVERY:
                 self._told, self._bar.value = now, round(100 * job.share, 1)
             return
         self._button.label, self._bar.visible = "Render video", False
-        kept = self._page.session.folder is not None
-        if job.state == "done":
-            self._page.client.send_file_download(job.file.name, job.file.read_bytes(), save_immediately=True)
-            self._show(as_text(f"{job.frames} frames: {job.file if kept else job.file.name}"))
-        else:
-            self._show(as_text(job.message or "The video was cancelled."))
-        if not kept:
-            shutil.rmtree(job.file.parent, ignore_errors=True)
+        with scratch:
+            if job.state == "done":
+                content = job.file.read_bytes()
+                self._page.client.send_file_download(job.file.name, content, save_immediately=True)
+                self._show(as_text(f"{job.frames} frames: {job.file.name if name_alone else job.file}"))
+            else:
+                self._show(as_text(job.message or "The video was cancelled."))

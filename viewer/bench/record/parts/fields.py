@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -16,6 +15,7 @@ from luxel.render.fields.build import field_of
 from luxel.render.fields.config import defaults
 from luxel.render.fields.field import Field
 from luxel.render.fields.training import FieldTrainer, in_words
+from luxel.render.storage.journal import scratch_folder
 from luxel.viewer.bench.fields import measure
 from luxel.viewer.bench.fields.datasets import FieldDataset, capture_dataset, frames, make_dataset
 from luxel.viewer.bench.fields.peers import TINY, rates
@@ -73,7 +73,7 @@ def whole_rows(setup: Setup) -> list[Row]:
     dataset = make_dataset("radiance", small=True) if setup.quick else capture_dataset(setup.path("chair"))
     if setup.quick:
         config = replace(config, steps=2, batch=256, log2_entries=8)
-    with tempfile.TemporaryDirectory(prefix="luxel-record-") as folder:
+    with scratch_folder() as folder:
         trainer = FieldTrainer.new(config, dataset.data, f"{folder}/run", setup.device, say=setup.note)
         if trainer.run(progress=False).reason == "interrupted":
             raise KeyboardInterrupt

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
-
 from luxel.render.primitives import PRIMITIVES, Gaussians
 from luxel.render.replay import release_memory
+from luxel.render.storage.journal import scratch_folder
 from luxel.scenes import open as open_capture
 from luxel.viewer.bench.record.part import Part, Row, Setup
 from luxel.viewer.bench.train.step_times import equal_scene, step_times, trained, trainer_for
@@ -21,7 +20,7 @@ def rows(setup: Setup) -> list[Row]:
         capture.train = capture.train[:8]
     views, device = list(capture.train)[::8], setup.device
     step_rows: list[Row] = []
-    with tempfile.TemporaryDirectory(prefix="luxel-record-") as folder:
+    with scratch_folder() as folder:
         most = 500 if setup.quick else None
         gaussians = trained(trainer_for(capture, f"{folder}/first", device, most=most), after)
         assert isinstance(gaussians, Gaussians)
