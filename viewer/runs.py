@@ -16,6 +16,7 @@ from luxel.render.primitives import PRIMITIVES, Gaussians, Parameters
 from luxel.render.runs.checkpoint import Checkpoint, CheckpointError, available, load_newest
 from luxel.render.runs.earlier_versions import RESULTS, adopt_earlier_version, is_sealed_config
 from luxel.render.runs.metrics_log import NAME as METRICS
+from luxel.render.runs.metrics_log import MetricsLog
 from luxel.render.runs.notices import print_once
 from luxel.render.runs.owner import OWNER, OwnedError, delete_mark, own
 from luxel.render.runs.results import Result, examine
@@ -157,6 +158,7 @@ def _other_files(folder: Path) -> list[str]:
             in_report = str(relative.relative_to("eval")) if relative.is_relative_to("eval") else None
             known = str(relative) in (OWNER, MANIFEST) or in_report == MANIFEST
             known |= unstarted and str(relative) == CONFIG_FILE
+            known |= str(relative) == METRICS and MetricsLog(output).is_own()
             own = report.is_own(in_report) if in_report else output.is_own(str(relative))
             if not known and not own:
                 others.append(str(relative))

@@ -72,7 +72,7 @@ class MetricsLog:
     def discard(self) -> None:
         """Deletes a log that is there as a new run begins; one that luxel did not write gets another name."""
         if os.path.lexists(self.path):
-            if self._is_own():
+            if self.is_own():
                 self._output.note({NAME: self._content()})
                 self._output.delete([NAME])
             else:
@@ -91,7 +91,7 @@ class MetricsLog:
         try:
             if not os.path.lexists(self.path):
                 return
-            if self._is_own():
+            if self.is_own():
                 self._output.note({NAME: self._content()})  # with lines after the last checkpoint
                 self._copy_lines(NAME, step)
                 return
@@ -130,7 +130,7 @@ class MetricsLog:
             self._digest, self._size = digest, size
         return damaged
 
-    def _is_own(self) -> bool:
+    def is_own(self) -> bool:
         """Whether its first bytes are what the manifest says, and lines of a log follow; the last one may be torn."""
         try:
             if not self._is_file(NAME):
