@@ -51,7 +51,14 @@ def strangers(own_run: Path, private: Path, tmp_path: Path) -> Path:
     user_key()
     run = Path(shutil.copytree(own_run, tmp_path / "strangers"))
     change(run, lambda body: body["capture"].update(path=str(private), masks="none"))
+    unpacked(run)
     return run
+
+
+def unpacked(run: Path) -> None:
+    """Gives the files of a run times of an hour ago, as an archive brings them."""
+    for path in run.rglob("*"):
+        os.utime(path, (time.time() - 3600, time.time() - 3600))
 
 
 def files_of(folder: Path) -> set[str]:
@@ -75,6 +82,7 @@ def test_the_private_capture_is_named_and_not_opened(
 ) -> None:
     if stripped:
         change(strangers, lambda body: body.pop(ENTRY))
+        unpacked(strangers)
     before, run_before = files_of(private), files_of(strangers / "eval")
     places = {"RUN": str(strangers), "OUT": str(strangers / "out"), "OUT.ply": str(strangers / "out.ply")}
     arguments = [places.get(word, word) for word in COMMANDS[command]]
@@ -161,6 +169,7 @@ def test_the_capture_of_luxel_itself_may_be_named(strangers: Path) -> None:
 def test_the_data_of_a_field_are_asked_for_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     user_key()
     (tmp_path / "config.json").write_text("{}")
+    unpacked(tmp_path)
     body: dict[str, Any] = {"config": {"field": "image"}, "data": {"path": "/private.png"}}
     monkeypatch.setattr(RunFolder, "read_body", lambda path, say=None: body)
     with pytest.raises(UntrustedRunError, match=r"names the data /private\.png"):

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from luxel.render.runs import provenance
+from luxel.render.runs.notices import forget_printed
 from luxel.render.runs.provenance import ENTRY, UntrustedRunError, proof_of_origin, require_trusted
 from luxel.render.storage import user_key as keys
 from luxel.render.storage.user_key import NoKeyError, user_key
@@ -28,6 +29,7 @@ def run_with(folder: Path, path: str, **more: Any) -> dict[str, Any]:
     body: dict[str, Any] = {"identity": {"id": "1" * 32}, "capture": {"path": path, **more}}
     body[ENTRY] = proof_of_origin(folder, "1" * 32, body)
     (folder / "config.json").write_text("{}")
+    os.utime(folder / "config.json", (1, 1))  # not written in place
     return body
 
 
@@ -108,10 +110,26 @@ def test_runs_of_earlier_versions_that_were_there_before_the_key_are_trusted(
     require_trusted(run, earlier, "/photos", "")
     (copied / "config.json").write_text("{}")
     os.utime(copied / "config.json", (1, 1))
-    for folder in (copied, tmp_path / "state"):  # new, and without any file of a run
+    for folder in (copied, tmp_path / "state"):  # unpacked later, and without any file of a run
         with pytest.raises(UntrustedRunError):
             require_trusted(folder, earlier, "/photos", "")
     require_trusted(run, earlier, "/photos", "")
+
+
+def test_runs_of_earlier_versions_that_were_written_in_place_are_trusted_and_named(
+    tmp_path: Path, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, earlier = tmp_path / "run", {"config": {}, "capture": {"path": "/photos"}}
+    user_key()
+    (run / "checkpoints").mkdir(parents=True)
+    for name in ("config.json", "checkpoints/step-00000010.json"):
+        (run / name).write_text("{}")
+    forget_printed()
+    require_trusted(run, earlier, "/photos", "")
+    assert "earlier version" in capsys.readouterr().err
+    os.utime(run / "checkpoints/step-00000010.json", (1, 1))
+    with pytest.raises(UntrustedRunError):
+        require_trusted(run, earlier, "/photos", "")
 
 
 def test_without_a_key_runs_are_asked_for_and_the_reason_is_given(
