@@ -30,7 +30,7 @@ def run(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     not sys.platform.startswith("linux"), reason="processes and full disks are those of Linux"
 )
 def test_a_trial_of_every_part_passes_and_is_not_repeated(tmp_path: Path) -> None:
-    parts = ["kill", "disk", "damage", "pairs", "fuzz", "databases"]
+    parts = ["kill", "disk", "damage", "pairs", "fuzz", "databases", "ends", "reseal", "paths"]
     for names in (["kill"], parts):
         done = run(tmp_path, *names, "--count", "1", "--seed", "1")
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
