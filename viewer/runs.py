@@ -23,7 +23,7 @@ from luxel.render.runs.results import Result, examine
 from luxel.render.runs.run_config import FILE as CONFIG_FILE
 from luxel.render.runs.run_config import has_config
 from luxel.render.runs.run_folder import RunFolder
-from luxel.render.storage.descriptors import foreign
+from luxel.render.storage.descriptors import flush_folder, foreign, make_folders
 from luxel.render.storage.folder import OutputFolder
 from luxel.render.storage.manifest import NAME as MANIFEST
 from luxel.render.train.state import require_primitives
@@ -182,8 +182,9 @@ def _numbered_folder(stem: str) -> Path:
     while True:
         folder = unused_path(Path("runs"), stem)
         try:
-            folder.parent.mkdir(parents=True, exist_ok=True)
+            make_folders(folder.parent)
             folder.mkdir()
+            flush_folder(folder.parent)
             return folder
         except FileExistsError:
             if not folder.exists():
