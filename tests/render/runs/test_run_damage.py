@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from collections import Counter
@@ -17,6 +18,7 @@ from toy_run import ToyRun
 from luxel.render.errors import LuxelError
 from luxel.render.runs.checkpoint import load
 from luxel.render.runs.notices import forget_printed
+from luxel.render.runs.strict_json import sealed
 from luxel.render.train.config import Checkpoints
 from luxel.scenes import save_scene
 from luxel.viewer.runs import allow_replacing, load_run_scene
@@ -181,3 +183,12 @@ def test_mutated_json(check: Any, name: str, reseal: bool, count: int) -> None:
     rng = random.Random(f"{name} {reseal} {count}")
     for _ in range(count):
         check(lambda folder: run_damage.mutate(folder / name, rng, reseal=reseal), exact=not reseal)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "/", "other.ply", "../scene.ply\0"])
+def test_a_record_that_names_no_file_is_damaged(check: Any, name: str) -> None:
+    def renamed(folder: Path) -> None:
+        path = folder / "scene.json"
+        path.write_text(json.dumps(sealed({**json.loads(path.read_text()), "file": name})))
+
+    assert check(renamed) == ("same", "refused")
