@@ -95,7 +95,7 @@ def load_record(path: Path) -> Record:
     if record.format > FORMAT:
         raise JsonError(f"format {record.format} is of a newer version of luxel")
     require_seal(raw)
-    if not record.file.strip(".") or Path(record.file).with_suffix(".json").name != path.name:
+    if not Path(record.file).stem or Path(record.file).with_suffix(".json").name != path.name:
         raise JsonError(f"it is the record of {record.file}")
     if record.run is not None:
         identity_in(record.run)
