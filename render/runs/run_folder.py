@@ -67,7 +67,7 @@ class RunFolder:
 
     def __init__(self, path: Path, say: Callable[[str], None]) -> None:
         self.path, self.checkpoints = Path(path), Path(path) / CHECKPOINTS
-        self.output = OutputFolder(self.path, make=False)
+        self.output = OutputFolder(self.path, force=False, make=False)
         self._metrics = MetricsLog(self.output)
         self.say, self._reported = say, False
         self.body: dict[str, Any] | None = None

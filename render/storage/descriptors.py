@@ -189,15 +189,16 @@ def open_in_place(handle: int, name: str, path: Path, flags: int, mode: int = 0o
 
 def _require_one_file(status: os.stat_result, path: Path) -> None:
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
-        raise foreign(path)
+        raise foreign(path, in_place=True)
 
 
-def foreign(path: Path, *, forced: bool = False) -> ForeignFileError:
+def foreign(path: Path, *, has_force: bool = False, in_place: bool = False) -> ForeignFileError:
     """The error for something that is in the place of a file of luxel.
 
     Args:
         path: of it.
-        forced: name --force as a remedy.
+        has_force: name --force as a remedy.
+        in_place: the file would be changed in place.
     """
     try:
         status = os.lstat(path)
@@ -208,12 +209,12 @@ def foreign(path: Path, *, forced: bool = False) -> ForeignFileError:
         names = {stat.S_IFLNK: "symbolic link", stat.S_IFDIR: "folder"}
         kind = names.get(stat.S_IFMT(mode), "device, pipe or socket")
         return ForeignFileError(f"{path}: this is a {kind}, where luxel would write a file.", REMEDY)
-    if status.st_nlink > 1 and not forced:
+    if status.st_nlink > 1 and in_place:
         return ForeignFileError(
             f"{path}: this file has a second name elsewhere (a hard link), and luxel would change it in place.",
             "Put a copy of the file in its place.",
         )
     return ForeignFileError(
         f"{path}: luxel did not write this file, or it was changed since.",
-        "Move it elsewhere, give another folder, or replace it with --force." if forced else REMEDY,
+        "Move it elsewhere, give another folder, or replace it with --force." if has_force else REMEDY,
     )

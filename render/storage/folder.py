@@ -39,11 +39,12 @@ class OutputFolder:
     Args:
         path: of the folder; links on the way to it are followed, as the user chose it. Made when something is written.
         inside: name of the folder below ``path`` that is meant; no link on the way there is followed.
-        force: replace other files of the names that are written too; those are never deleted.
+        force: replace other files of the names that are written too; those are never deleted. None: no, and the
+            command has no --force that a message could name.
         make: make ``path`` itself where it is missing.
     """
 
-    def __init__(self, path: Path, inside: str = "", *, force: bool = False, make: bool = True) -> None:
+    def __init__(self, path: Path, inside: str = "", *, force: bool | None = None, make: bool = True) -> None:
         self.root, self.parts = Path(path), parts_of(inside) if inside else ()
         self.force, self._make_root = force, make
         self.manifest = Manifest(self.root, self.parts, make)
@@ -65,8 +66,8 @@ class OutputFolder:
         if not others:
             return
         if len(others) == 1:
-            raise foreign(self.path / others[0], forced=True)
-        error = foreign(self.path / others[0], forced=True)
+            raise foreign(self.path / others[0], has_force=self.force is not None)
+        error = foreign(self.path / others[0], has_force=self.force is not None)
         shown = ", ".join(others[1:SHOWN]) + (
             f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
         )

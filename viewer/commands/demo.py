@@ -111,10 +111,11 @@ class Demo(Options):
 
     def _must_be_a_demo(self, origin: Origin) -> None:
         """Only an earlier demo is replaced, never a run of something else."""
+        from luxel.render.runs.run_config import has_config
         from luxel.viewer.origin import read_origin
 
         try:
-            path = read_origin(self.run).path
+            path = read_origin(self.run).path if has_config(self.run) else "something else"
         except LuxelError:
             path = "something else"
         if Path(path) != Path(origin.path):

@@ -53,7 +53,7 @@ class Autosave:
 
     def __init__(self, folder: Path, scene: Parameters, identity: str | None = None) -> None:
         self.folder, self.problem = folder, ""
-        self._output = OutputFolder(folder)
+        self._output = OutputFolder(folder.parent, folder.name)
         self._identity = {"format": FORMAT, "scene": identity or fingerprint(scene), "count": scene.count}
         self._entries: list[_Entry] = []
         self._number = 0
@@ -107,7 +107,10 @@ class Autosave:
             self._write_list(position)
             self._output.delete(entry.file for entry in dropped)
             self.problem = ""
-        except Exception as error:  # editing goes on without autosave
+        except (OSError, LuxelError) as error:  # editing goes on without autosave
+            self.problem = str(error)
+            log.warning("The edits could not be saved in %s: %s", self.folder, error)
+        except Exception as error:
             self.problem = str(error)
             log.exception("The edits could not be saved in %s.", self.folder)
 
@@ -116,7 +119,7 @@ class Autosave:
         if self._fresh:
             if (self.folder / LIST).is_file():
                 before = self.folder.with_name(self.folder.name + PREVIOUS)
-                earlier = OutputFolder(before)
+                earlier = OutputFolder(before.parent, before.name)
                 earlier.delete(earlier.names())
                 earlier.remove_folder()
                 number = 1

@@ -147,7 +147,7 @@ def test_through_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main([*words, "--run", str(run)]) == 0
     means = []
     for exposure in ("-2", "2"):
-        out = tmp_path / "out.png"
+        out = tmp_path / f"out{exposure}.png"
         drawn = ["render", str(run), "--device", "cpu", "--out", str(out), "--exposure", exposure]
         assert main(drawn) == 0
         means.append(np.array(Image.open(out)).mean())

@@ -70,8 +70,11 @@ def test_all_foreign_files_are_named_before_long_work(tmp_path: Path) -> None:
     for number in range(8):
         (tmp_path / f"{number}.png").write_text("mine")
     with pytest.raises(ForeignFileError, match=r"0\.png.*So are 1\.png.*and 3 more") as caught:
-        OutputFolder(tmp_path).require(f"{number}.png" for number in range(9))
+        OutputFolder(tmp_path, force=False).require(f"{number}.png" for number in range(9))
     assert "--force" in caught.value.remedy
+    with pytest.raises(ForeignFileError) as caught:
+        OutputFolder(tmp_path).require(["0.png"])
+    assert "--force" not in caught.value.remedy, "the command has none"
     assert NAME not in os.listdir(tmp_path)
 
 
