@@ -171,9 +171,7 @@ class Lines:
         begin = time.monotonic()
         end = begin + patience
         parts, size = [self._rest], len(self._rest)
-        while b"\n" not in parts[-1]:
-            if size > max_bytes:
-                raise ValueError(f"a line has more than {max_bytes} bytes")
+        while b"\n" not in parts[-1] and size <= max_bytes:
             until = begin + NOTICE if on_wait is not None and not size else end
             self._socket.settimeout(max(0.001, min(until, end) - time.monotonic()))
             try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -11,12 +13,19 @@ from luxel.render.runs.run_folder import RunFolder
 from luxel.render.train.config import TrainConfig
 
 
-def test_a_configuration_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_configuration_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = RunFolder(tmp_path / "run", print)
     (tmp_path / "run" / "config.json").mkdir()  # no file replaces a folder
     with pytest.raises(LuxelError, match=r"config\.json: this is a folder") as refused:
         folder.write_config(TrainConfig(), {})
     assert refused.value.remedy
     (tmp_path / "run" / "config.json").rmdir()
+
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as disk, pytest.raises(LuxelError, match=r"cannot be written \(No space"):
+        disk.setattr(os, "fsync", full)
+        folder.write_config(TrainConfig(), {})
     folder.write_config(TrainConfig(), {})
     assert (tmp_path / "run" / "config.json").is_file()

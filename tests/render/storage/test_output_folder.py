@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from luxel.render.storage.descriptors import ForeignFileError
+from luxel.render.storage.descriptors import ForeignFileError, foreign
+from luxel.render.storage.drafts import Draft
 from luxel.render.storage.folder import OutputFolder
 from luxel.render.storage.manifest import NAME
 
@@ -292,3 +293,15 @@ def test_empty_folders_are_removed_and_others_stay(tmp_path: Path) -> None:
     folder.remove_folder("x")
     folder.remove_folder()
     assert not (tmp_path / "run").exists()
+
+
+def test_a_draft_is_open_inside_of_its_context_only(tmp_path: Path) -> None:
+    with OutputFolder(tmp_path).writing("a.bin") as draft:
+        draft.file.write(b"1")
+    assert (tmp_path / "a.bin").read_bytes() == b"1"
+    with pytest.raises(ValueError, match="inside of its context"):
+        _ = Draft(tmp_path / "b.bin").file
+
+
+def test_what_vanishes_meanwhile_is_named_too(tmp_path: Path) -> None:
+    assert "gone: cannot be replaced" in str(foreign(tmp_path / "gone"))

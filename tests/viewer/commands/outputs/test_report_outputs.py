@@ -76,7 +76,7 @@ def test_other_files_are_refused_before_a_view_is_rendered(tmp_path: Path, name:
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("mine")
     with pytest.raises(ForeignFileError, match=name) as error:
-        Report(OutputFolder(tmp_path), ["a.jpg"])
+        Report(OutputFolder(tmp_path, force=False), ["a.jpg"])
     assert "--force" in error.value.remedy
     assert contents(tmp_path) == {name: b"mine"}
     write(tmp_path, "a.jpg", force=True)
