@@ -25,8 +25,9 @@ from luxel.render.errors import LuxelError
 from luxel.render.evaluate import FURTHER
 from luxel.render.runs.run_folder import RunFolder
 from luxel.render.runs.strict_json import LARGEST, JsonError, parse_object
+from luxel.render.storage.batch import Batch
 from luxel.render.storage.descriptors import open_regular
-from luxel.render.storage.folder import Batch, OutputFolder
+from luxel.render.storage.folder import OutputFolder
 from luxel.render.storage.single import write_file
 
 PAGE, RECORD = "index.html", "report.json"

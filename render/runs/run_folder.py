@@ -30,8 +30,9 @@ from luxel.render.runs.provenance import proof_of_origin
 from luxel.render.runs.results import write_result
 from luxel.render.runs.run_config import FILE, has_config, read_config_file
 from luxel.render.runs.strict_json import DIGEST, finite, sealed
+from luxel.render.storage.batch import Batch
 from luxel.render.storage.descriptors import ForeignFileError, make_folders
-from luxel.render.storage.folder import Batch, OutputFolder
+from luxel.render.storage.folder import OutputFolder
 
 CHECKPOINTS = "checkpoints"
 RESERVED = ("format", KEY, PROOF, DIGEST)  # entries of config.json that `RunFolder.write_config` makes

@@ -29,8 +29,9 @@ from luxel.render.primitives.parameters import Parameters
 from luxel.render.runs.owner import own
 from luxel.render.runs.strict_json import LARGEST, JsonError, read_object, require_seal, sealed, validated
 from luxel.render.segment.segmenter import Prompt
+from luxel.render.storage.batch import Batch
 from luxel.render.storage.descriptors import open_regular
-from luxel.render.storage.folder import Batch, OutputFolder
+from luxel.render.storage.folder import OutputFolder
 from luxel.render.storage.manifest import content_of
 
 FORMAT = 1

@@ -14,7 +14,7 @@ from knot_scene import knot
 from sog_samples import KNOT, bundle, changed, entries, losses, webp
 
 from luxel.render.primitives import Gaussians
-from luxel.render.storage.folder import Batch
+from luxel.render.storage.batch import Batch
 from luxel.render.storage.manifest import NAME as MANIFEST
 from luxel.scenes import load_primitives, save_scene
 from luxel.scenes.files import ply
