@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import html
 import io
 import json
@@ -11,7 +10,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
@@ -229,7 +228,7 @@ def report_of_run(run: Path, *, force: bool = False) -> OutputFolder:
     """
     output = OutputFolder(run, inside="eval", force=force)
     if not output.manifest.exists():
-        with contextlib.suppress(OSError, LuxelError):  # then nothing there counts as luxel's
+        with suppress(OSError, LuxelError):  # then nothing there counts as luxel's
             RunFolder.read_body(run, lambda message: None)
             adopt_earlier_report(output)
     return output
