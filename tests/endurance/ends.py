@@ -163,7 +163,8 @@ def _command(request: dict[str, Any]) -> None:
         stream = None if request[name] == "closed" else open(number, "w", closefd=False)  # noqa: SIM115
         setattr(sys, name, stream)
     sys.argv = ["luxel", *request["arguments"]]
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for name in SIGNALS[:-1]:  # which a background job ignores, and nohup
+        signal.signal(getattr(signal, f"SIG{name}"), signal.SIG_DFL)
     journal._after_fork()
     if request["signal"] != "none":
         module, name, call = PHASES[request["phase"]]

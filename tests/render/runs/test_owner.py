@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from toy_run import ToyRun
 
+from luxel.render.errors import LuxelError
 from luxel.render.runs import owner
 from luxel.render.runs.owner import CLAIM, OWNER, OwnedError, Owner, own
 from luxel.render.runs.run_folder import RunFolder
@@ -139,6 +140,15 @@ def test_damaged_names_of_owners_and_folders_of_others_are_no_tracebacks(tmp_pat
     with pytest.raises(ForeignFileError, match="this is a folder") as error:
         own(tmp_path)
     assert "another folder" in error.value.remedy
+
+
+def test_what_is_no_folder_cannot_be_owned(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(
+        LuxelError, match=r"file: the run folder cannot be written \(Not a directory"
+    ) as error:
+        own(tmp_path / "file")
+    assert "--run" in error.value.remedy
 
 
 def test_a_link_or_a_second_name_of_a_file_is_not_written_through(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ import torch
 
 from luxel.render.errors import LuxelError
 from luxel.render.segment import Prompt
-from luxel.render.segment.objects import FILE, FOLDER, Objects, load_objects, save_objects
+from luxel.render.segment.objects import FILE, FOLDER, Objects, has_objects, load_objects, save_objects
 
 
 def two_objects() -> Objects:
@@ -49,6 +51,16 @@ def test_there_are_at_most_254_objects():
     assert sorted(entry.label for entry in objects.objects) == list(range(1, 255))
     with pytest.raises(LuxelError, match="254 objects already"):
         objects.add("one more")
+
+
+def test_objects_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(LuxelError, match=r"objects\.json: cannot be written \(No space") as refused:
+        save_objects(tmp_path, two_objects())
+    assert "disk space" in refused.value.remedy and not has_objects(tmp_path)
 
 
 def test_objects_that_cannot_be_written_or_read(tmp_path: Path):
