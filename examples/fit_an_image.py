@@ -13,7 +13,7 @@ from PIL import Image
 
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.files import load_field
-from luxel.render.fields.training import FieldTrainer
+from luxel.render.fields.training.trainer import FieldTrainer
 from luxel.render.native import best_device
 from luxel.scenes.synthetic.landscape import landscape
 from luxel.scenes.synthetic.toy import as_bytes

@@ -15,7 +15,7 @@ from math import log
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Points
+from luxel.render.geometry.camera import Points
 from luxel.render.primitives import Gaussians, Parameters, PrimitiveEngine, PrimitiveSpec, register
 from luxel.render.primitives.parameters import Projected, Viewing
 from luxel.render.primitives.similarity import Similarity

@@ -11,8 +11,8 @@ from pathlib import Path
 import torch
 from PIL import Image
 
-from luxel.render.camera import Camera
-from luxel.render.rasterize import rasterize
+from luxel.render.geometry.camera import Camera
+from luxel.render.raster.rasterize import rasterize
 from luxel.scenes import load_scene, save_scene
 from luxel.scenes.synthetic.toy import as_bytes, torus_knot
 

@@ -15,8 +15,8 @@ from typing import ClassVar
 from luxel.render.bounds import Count, OpenShare, Steps
 from luxel.render.train.densify import Strategy, register_strategy
 from luxel.render.train.densify.situation import Refinement, Situation
-from luxel.render.train.optimizer import Optimizer
-from luxel.render.train.schedules import Window
+from luxel.render.train.step.schedules import Window
+from luxel.render.train.store.optimizer import Optimizer
 
 
 @dataclass

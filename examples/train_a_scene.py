@@ -10,7 +10,7 @@ from pathlib import Path
 
 import luxel.scenes
 from luxel.render.native import best_device
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 from luxel.render.train import TrainConfig, Trainer
 from luxel.scenes.synthetic.toy import ring_cameras, write_toy_capture
 

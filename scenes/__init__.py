@@ -5,25 +5,25 @@ from typing import TYPE_CHECKING
 from luxel.render.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from luxel.scenes.captures.capture_format import CaptureFormat, ReadOptions
     from luxel.scenes.captures.contents import CaptureContents, SourceImage
     from luxel.scenes.captures.demo import demo_path
     from luxel.scenes.captures.depth.supervision import supervise
-    from luxel.scenes.captures.formats import register_capture_format
-    from luxel.scenes.captures.lens import Lens
+    from luxel.scenes.captures.formats.capture_format import CaptureFormat, ReadOptions
+    from luxel.scenes.captures.formats.registry import register_capture_format
+    from luxel.scenes.captures.lenses.lens import Lens
     from luxel.scenes.captures.open_capture import Capture, open
     from luxel.scenes.errors import CaptureError
-    from luxel.scenes.files.formats import formats_for, register_scene_format
-    from luxel.scenes.files.hull_mesh import convex_hulls
-    from luxel.scenes.files.mesh_files import read_mesh, save_mesh
+    from luxel.scenes.files.meshes.hull_mesh import convex_hulls
+    from luxel.scenes.files.meshes.mesh_files import read_mesh, save_mesh
     from luxel.scenes.files.ply import load_points, save_points
-    from luxel.scenes.files.primitive_ply import load_gaussians, load_primitive_ply, save_primitive_ply
-    from luxel.scenes.files.safetensors_scene import load_safetensors, save_safetensors
-    from luxel.scenes.files.scene_files import load_primitives, load_scene, save_scene
-    from luxel.scenes.files.scene_format import SceneFormat
-    from luxel.scenes.files.splat import save_splat
-    from luxel.scenes.files.time_slices import save_time_slices
-    from luxel.scenes.synthetic.dnerf import save_dnerf
+    from luxel.scenes.files.scenes.primitive_ply import load_gaussians, load_primitive_ply, save_primitive_ply
+    from luxel.scenes.files.scenes.registry import formats_for, register_scene_format
+    from luxel.scenes.files.scenes.safetensors_scene import load_safetensors, save_safetensors
+    from luxel.scenes.files.scenes.scene_files import load_primitives, load_scene, save_scene
+    from luxel.scenes.files.scenes.scene_format import SceneFormat
+    from luxel.scenes.files.scenes.splat import save_splat
+    from luxel.scenes.files.scenes.time_slices import save_time_slices
+    from luxel.scenes.synthetic.captures.dnerf import save_dnerf
     from luxel.scenes.synthetic.example_scenes import dynamic_scene, static_scene
 
 __getattr__ = lazy_exports(
@@ -32,33 +32,33 @@ __getattr__ = lazy_exports(
         "Capture": "captures.open_capture",
         "CaptureContents": "captures.contents",
         "CaptureError": "errors",
-        "CaptureFormat": "captures.capture_format",
-        "Lens": "captures.lens",
-        "ReadOptions": "captures.capture_format",
-        "SceneFormat": "files.scene_format",
+        "CaptureFormat": "captures.formats.capture_format",
+        "Lens": "captures.lenses.lens",
+        "ReadOptions": "captures.formats.capture_format",
+        "SceneFormat": "files.scenes.scene_format",
         "SourceImage": "captures.contents",
-        "convex_hulls": "files.hull_mesh",
+        "convex_hulls": "files.meshes.hull_mesh",
         "demo_path": "captures.demo",
         "dynamic_scene": "synthetic.example_scenes",
-        "formats_for": "files.formats",
-        "load_gaussians": "files.primitive_ply",
+        "formats_for": "files.scenes.registry",
+        "load_gaussians": "files.scenes.primitive_ply",
         "load_points": "files.ply",
-        "load_primitive_ply": "files.primitive_ply",
-        "load_primitives": "files.scene_files",
-        "load_safetensors": "files.safetensors_scene",
-        "load_scene": "files.scene_files",
+        "load_primitive_ply": "files.scenes.primitive_ply",
+        "load_primitives": "files.scenes.scene_files",
+        "load_safetensors": "files.scenes.safetensors_scene",
+        "load_scene": "files.scenes.scene_files",
         "open": "captures.open_capture",
-        "read_mesh": "files.mesh_files",
-        "register_capture_format": "captures.formats",
-        "register_scene_format": "files.formats",
-        "save_dnerf": "synthetic.dnerf",
-        "save_mesh": "files.mesh_files",
+        "read_mesh": "files.meshes.mesh_files",
+        "register_capture_format": "captures.formats.registry",
+        "register_scene_format": "files.scenes.registry",
+        "save_dnerf": "synthetic.captures.dnerf",
+        "save_mesh": "files.meshes.mesh_files",
         "save_points": "files.ply",
-        "save_primitive_ply": "files.primitive_ply",
-        "save_safetensors": "files.safetensors_scene",
-        "save_scene": "files.scene_files",
-        "save_splat": "files.splat",
-        "save_time_slices": "files.time_slices",
+        "save_primitive_ply": "files.scenes.primitive_ply",
+        "save_safetensors": "files.scenes.safetensors_scene",
+        "save_scene": "files.scenes.scene_files",
+        "save_splat": "files.scenes.splat",
+        "save_time_slices": "files.scenes.time_slices",
         "static_scene": "synthetic.example_scenes",
         "supervise": "captures.depth.supervision",
     },

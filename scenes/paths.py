@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.scenes.captures.geometry import (
     OPENGL_TO_OPENCV,
     invert_rigid,

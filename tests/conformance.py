@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from luxel.render.camera import Camera, Pixels, Points, View
 from luxel.render.errors import LuxelError
+from luxel.render.geometry.camera import Camera, Pixels, Points, View
 from luxel.render.primitives import Gaussians, Parameters, PrimitiveSpec
 from luxel.render.primitives.gaussians import SH_C0
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 from luxel.render.train import TrainConfig, Trainer
 from luxel.render.train.config import Checkpoints
 from luxel.render.train.densify import STRATEGIES
@@ -25,7 +25,7 @@ from luxel.scenes.synthetic.toy import ring_cameras, torus_knot
 from luxel.viewer.bench.raster.roofline import count_work, floors
 from luxel.viewer.bench.raster.variants import CameraSample
 from luxel.viewer.cli import main
-from luxel.viewer.runs import load_any_scene
+from luxel.viewer.scene_loading.runs import load_any_scene
 
 STEPS, SAVED = 30, 15
 

@@ -20,7 +20,7 @@ if raises.requested(sys.argv):  # before any module of luxel is imported
     raises.install()
 
 from luxel.render.backends import tinycudann
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.native import cuda_problem
 from luxel.render.primitives.gaussians import Gaussians
 
@@ -75,7 +75,7 @@ def first_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def usual_megapixels() -> Generator[None, None, None]:
     """The limit on images is one of the process: a test that lowers it does not lower it for others."""
     yield
-    decoding = sys.modules.get("luxel.scenes.files.image_decoding")
+    decoding = sys.modules.get("luxel.scenes.files.images.image_decoding")
     if decoding is not None:
         decoding.set_max_megapixels(decoding.MAX_MEGAPIXELS)
 

@@ -86,7 +86,7 @@ def run_guarded(name: str, arguments: Sequence[str]) -> int:
         return 0
     except SystemExit as end:  # tyro: 0 after --help, 2 after a wrong option
         if end.code == BAD_INPUT:
-            from luxel.viewer.commands.names_elsewhere import names_here
+            from luxel.viewer.commands.option_aliases import names_here
 
             for line in names_here(name, arguments):
                 print(line, file=sys.stderr)

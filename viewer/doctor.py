@@ -245,10 +245,10 @@ def _render() -> Finding:
     """Renders one Gaussian, which runs the library that was found."""
     import torch
 
-    from luxel.render.camera import Camera
+    from luxel.render.geometry.camera import Camera
     from luxel.render.native import best_device
     from luxel.render.primitives.gaussians import Gaussians
-    from luxel.render.rasterize import rasterize
+    from luxel.render.raster.rasterize import rasterize
 
     device = best_device()
     one = Gaussians(

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from luxel.render.camera import View
 from luxel.render.errors import LuxelError
+from luxel.render.geometry.camera import View
 from luxel.render.primitives import Parameters
 from luxel.render.segment import Segmenter
 from luxel.render.segment.label_map import label_map
 from luxel.render.segment.objects import Objects, SceneObject, has_objects, load_objects
 from luxel.render.segment.providers.mobile_sam import MobileSamSegmenter
-from luxel.scenes.captures.true_ids import have_ids, read_ids
+from luxel.scenes.captures.images.true_ids import have_ids, read_ids
 from luxel.scenes.synthetic.id_segmenter import IdSegmenter
 from luxel.viewer.commands.options import SegmenterName
 
@@ -95,7 +95,7 @@ def segmentation_scores(
         folder: of the run.
         scene: of the run.
         views: to compare on.
-        render: options of `luxel.render.rasterize.rasterize` that change alpha.
+        render: options of `luxel.render.raster.rasterize.rasterize` that change alpha.
 
     Returns:
         None where the run has no objects, or the views have no true ids.
@@ -120,7 +120,7 @@ def solid_overlaps(
         scene: N primitives.
         view: its camera and time.
         ids: true ids at its pixels, uint8 [H, W]; 0: no surface.
-        render: options of `luxel.render.rasterize.rasterize` that change alpha.
+        render: options of `luxel.render.raster.rasterize.rasterize` that change alpha.
     """
     labels, count = objects.labels.to(scene.device), 1 + max((o.label for o in objects.objects), default=0)
     time = view.time if scene.moves else None

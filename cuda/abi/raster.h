@@ -12,13 +12,13 @@ extern "C" {
 #endif
 
 enum { LUXEL_TILE = 16 }; /* px, side of a tile */
-/* Policies of the tile rasterizer (cuda/math/policy.h), by number. */
+/* Policies of the tile rasterizer (cuda/math/raster/policy.h), by number. */
 enum { LUXEL_GAUSSIANS = 0, LUXEL_CONVEXES = 1, LUXEL_SURFELS = 2 };
 /* R of each primitive. Every splat starts with x, y (px), opacity, depth. A convex has at most so many corners. */
 enum { LUXEL_GAUSSIAN_ROW = 8, LUXEL_CONVEX_ROW = 28, LUXEL_SURFEL_ROW = 12, LUXEL_CORNERS = 8 };
-/* Numbers of a lens: model (0: radial and tangential, 1: fisheye), k1, k2, k3, k4, p1, p2, limit. See cuda/math/lens.h. */
+/* Numbers of a lens: model (0: radial and tangential, 1: fisheye), k1, k2, k3, k4, p1, p2, limit. See cuda/math/camera/lens.h. */
 enum { LUXEL_LENS = 8 };
-/* Numbers of a rolling shutter, see cuda/math/shutter.h. */
+/* Numbers of a rolling shutter, see cuda/math/camera/shutter.h. */
 enum { LUXEL_SHUTTER = 8 };
 /* On the GPU the list of a tile is divided into pieces of so many instances. */
 enum { LUXEL_GAUSSIAN_PIECE = 256, LUXEL_CONVEX_PIECE = 128, LUXEL_SURFEL_PIECE = 256 };
@@ -48,7 +48,7 @@ typedef struct luxel_project_gaussians_args {
   int32_t sh_degree;          /* degree to evaluate, 0..3 */
   int32_t lens;               /* 1: cameras with a lens. Mean and covariance of a splat are those of images of sigma points,
                                  and the depth of a fisheye is the distance from the camera */
-  const void* shutters;       /* in  real [C,LUXEL_SHUTTER] optional: rolling shutters, see cuda/math/shutter.h */
+  const void* shutters;       /* in  real [C,LUXEL_SHUTTER] optional: rolling shutters, see cuda/math/camera/shutter.h */
   int32_t width;              /* px */
   int32_t height;             /* px */
   int32_t antialiased;        /* 1: opacity compensation (Yu et al. 2024, "Mip-Splatting") */
@@ -125,7 +125,7 @@ typedef struct luxel_project_gaussians4d_args {
   int32_t sh_degree;          /* degree to evaluate, 0..3 */
   int32_t lens;               /* 1: cameras with a lens. Mean and covariance of a splat are those of images of sigma points,
                                  and the depth of a fisheye is the distance from the camera */
-  const void* shutters;       /* in  real [C,LUXEL_SHUTTER] optional: rolling shutters, see cuda/math/shutter.h */
+  const void* shutters;       /* in  real [C,LUXEL_SHUTTER] optional: rolling shutters, see cuda/math/camera/shutter.h */
   int32_t width;              /* px */
   int32_t height;             /* px */
   int32_t antialiased;        /* 1: Mip-Splatting's opacity compensation */

@@ -307,7 +307,7 @@ LUXEL_API int luxel_velocity_consistency_bwd(const luxel_velocity_consistency_ar
  *
  * With x = image - transmittance background, y = diag(exp(parameters)) x (P = 3), or y = x + A x + (1 - transmittance) b
  * with A the first nine parameters, row by row, and b the others (P = 12), or y = cover f(x / cover) with cover = 1 -
- * transmittance and f the camera of math/camera_response.h (P = 9: exposure, red - green, blue - green, three of vignetting,
+ * transmittance and f the camera of math/camera/camera_response.h (P = 9: exposure, red - green, blue - green, three of vignetting,
  * three of the response); shown = y + transmittance background. Without transmittance it counts as 0. */
 typedef struct luxel_view_exposure_args {
   int32_t dtype;

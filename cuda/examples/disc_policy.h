@@ -2,13 +2,13 @@
 //
 //   alpha(pixel) = opacity * falloff,   falloff = 1 - ((pixel_x - x)^2 + (pixel_y - y)^2) / radius^2, 0 outside of the disc
 //
-// Contains everything that the tile rasterizer requires of a primitive, and nothing else (math/policy.h describes the interface,
-// math/policy_check.h checks it). Copy this file, change the formula and its derivatives, and keep the names. A primitive that
+// Contains everything that the tile rasterizer requires of a primitive, and nothing else (math/raster/policy.h describes the interface,
+// math/raster/policy_check.h checks it). Copy this file, change the formula and its derivatives, and keep the names. A primitive that
 // ships also needs a number and a row width in abi/raster.h, a projection that fills its rows (kernels/raster/project), and two
 // short files that instantiate the rasterizer (kernels/raster/blend/blend_gaussians.{cpp,cu}).
 #pragma once
 
-#include "math/policy_check.h"
+#include "math/raster/policy_check.h"
 
 namespace luxel {
 

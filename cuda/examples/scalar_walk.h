@@ -2,7 +2,7 @@
 // the same with tiles, vectors and warps.
 #pragma once
 
-#include "math/policy.h"
+#include "math/raster/policy.h"
 
 namespace luxel {
 

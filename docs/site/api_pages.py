@@ -41,12 +41,15 @@ PAGES = {
         "Rendering",
         "`rasterize` draws primitives for a camera, with gradients; `Renderer` draws a scene again and again, without. "
         "Axes and units: [conventions](../conventions.md).",
-        {"luxel.render.rasterize": ("rasterize", "Frame"), "luxel.render.renderer": ("Renderer",)},
+        {
+            "luxel.render.raster.rasterize": ("rasterize", "Frame"),
+            "luxel.render.raster.renderer": ("Renderer",),
+        },
     ),
     "cameras": ApiPage(
         "Cameras and views",
         "Cameras have OpenCV axes: x right, y down, z forward.",
-        {"luxel.render.camera": ("Camera", "View", "Pixels", "Points")},
+        {"luxel.render.geometry.camera": ("Camera", "View", "Pixels", "Points")},
     ),
     "primitives": ApiPage(
         "Primitives",
@@ -71,8 +74,8 @@ PAGES = {
         {
             "luxel.render.train": ("TrainConfig", "Trainer", "TrainResult", "StepReport"),
             "luxel.render.train.presets": ("preset",),
-            "luxel.render.evaluate": ("evaluate", "Evaluation", "ViewScore"),
-            "luxel.render.metrics": ("psnr", "ssim", "lpips"),
+            "luxel.render.metrics.evaluate": ("evaluate", "Evaluation", "ViewScore"),
+            "luxel.render.metrics.image_metrics": ("psnr", "ssim", "lpips"),
         },
     ),
     "fields": ApiPage(
@@ -80,7 +83,7 @@ PAGES = {
         "What each application learns, and the encodings: [fields](../fields.md).",
         {
             "luxel.render.fields.config": ("FieldConfig",),
-            "luxel.render.fields.training": ("FieldTrainer", "FieldResult"),
+            "luxel.render.fields.training.trainer": ("FieldTrainer", "FieldResult"),
             "luxel.render.fields.files": ("load_field", "save_field"),
             "luxel.render.fields.image": ("ImageField",),
             "luxel.render.fields.sdf": ("SdfField",),

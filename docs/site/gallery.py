@@ -18,19 +18,19 @@ from PIL import Image
 from torch import Tensor
 
 import luxel.scenes
-from luxel.render.camera import Camera
 from luxel.render.fields.files import load_field
+from luxel.render.geometry.camera import Camera
 from luxel.render.mesh.triangles import TriangleMesh
 from luxel.render.primitives.parameters import Parameters
-from luxel.render.rasterize import rasterize
-from luxel.render.scene_surface import scene_surface
+from luxel.render.raster.rasterize import rasterize
 from luxel.render.segment.label_image import label_image
 from luxel.render.segment.objects import load_objects
+from luxel.render.surfaces.scene_surface import scene_surface
 from luxel.scenes.captures.demo import demo_path
 from luxel.scenes.paths import orbit, orbit_like
-from luxel.scenes.synthetic.dnerf import monocular_camera_samples
+from luxel.scenes.synthetic.captures.dnerf import monocular_camera_samples
 from luxel.viewer.cli import main as command
-from luxel.viewer.runs import load_drawable
+from luxel.viewer.scene_loading.runs import load_drawable
 from luxel.viewer.web.inspection.legend import false_colour
 from luxel.viewer.web.navigate import find_extent
 

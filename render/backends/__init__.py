@@ -13,7 +13,7 @@ FieldBackend = Literal["luxel", "tiny-cuda-nn"]
 
 
 def rasterizer(name: Backend, device: torch.device | str | None = None) -> Callable[..., Any]:
-    """The drawing function of a backend: (gaussians, camera, **options of luxel.render.rasterize) -> Frame.
+    """The drawing function of a backend: (gaussians, camera, **options of luxel.render.raster.rasterize) -> Frame.
 
     Args:
         name: "luxel", or "gsplat" (see `luxel.render.backends.gsplat` for what it cannot give).
@@ -24,7 +24,7 @@ def rasterizer(name: Backend, device: torch.device | str | None = None) -> Calla
         ValueError: there is no such backend.
     """
     if name == "luxel":
-        from luxel.render.rasterize import rasterize
+        from luxel.render.raster.rasterize import rasterize
 
         return rasterize
     if name == "gsplat":

@@ -22,11 +22,11 @@ import torch
 from torch import Tensor
 
 from luxel.render.backends.gpu import require_gpu
-from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
-from luxel.render.lens import require_pinhole
+from luxel.render.geometry.camera import Camera
+from luxel.render.geometry.lens import require_pinhole
 from luxel.render.primitives.gaussians import Gaussians
-from luxel.render.rasterize import DensifyStatistics, Frame
+from luxel.render.raster.rasterize import DensifyStatistics, Frame
 
 MAX_ALPHA = 0.999  # fixed in its kernels
 _TILE = 16
@@ -94,7 +94,7 @@ def rasterize(
     deterministic: bool = False,
     max_instances: int | None = None,
 ) -> Frame:
-    """Draws Gaussians as `luxel.render.rasterize.rasterize` does, with gsplat's kernels.
+    """Draws Gaussians as `luxel.render.raster.rasterize.rasterize` does, with gsplat's kernels.
 
     Args:
         gaussians, camera, background, sh_degree, antialiased, dilation, depth, statistics, absolute_gradients: as

@@ -4,10 +4,10 @@ A field keeps its table and its weights in luxel's layout, and passes them to ti
 equal but for padding: weights first, matrix after matrix, row major [outputs, inputs], the first one's inputs and the
 last one's outputs padded with zeros to a multiple of 16 (of 8 in CUTLASS networks); then the table, level after level.
 Training, files and scores use the same code with either backend, and luxel's own kernels evaluate the field where
-tiny-cuda-nn is not available (`luxel.render.fields.peer`). Differences:
+tiny-cuda-nn is not available (`luxel.render.fields.peers.tinycudann_field`). Differences:
 
 * Levels of more points than entries are hashed in every encoding, and scales of levels are rounded as there:
-  `luxel.render.fields.peer_grid`.
+  `luxel.render.fields.peers.tinycudann_grid`.
 * Gradients of parameters are computed in half precision; those of tables are also summed in it. The loss is
   scaled once, by the configuration's ``loss_scale``; tiny-cuda-nn's own scale is off.
 * Gradients by positions, and second derivatives, come from luxel's kernels.

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Literal, Self
 import torch
 from torch import Tensor, nn
 
-from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.fields.applications import application_type, application_types
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.encodings import HASH_GROWTH, GridEncoding
+from luxel.render.geometry.camera import Camera
 from luxel.render.mesh.marching_cubes import field_surface
 from luxel.render.mesh.triangles import TriangleMesh
 from luxel.render.ops.field.march_rays import Region
@@ -35,7 +35,7 @@ class Application(nn.Module, ABC):
         training_defaults: values of the configuration that differ from those of ``config_type``.
         hash_growth: growth from level to level of its hash encoding where the configuration names no finest level.
         data_type: what it is trained on: an image [H, W, 3], a triangle mesh, a volume [Z, Y, X] or [Z, Y, X, 4], or a
-            capture as `luxel.render.fields.posed_images.PosedImages`.
+            capture as `luxel.render.fields.capture.posed_images.PosedImages`.
         noun: what `count` counts.
         capturable: whether `draw_batch` and `loss` can be captured in a CUDA graph and replayed: all shapes are the
             same in every step, and nothing is read back from the device. Another backend is never captured.

@@ -7,8 +7,8 @@ from luxel.render.fields.config import LOG2_ENTRIES, FieldConfig
 from luxel.render.fields.encodings import FrequencyEncoding, Grid, GridEncoding, growth_to
 from luxel.render.fields.field import Field
 from luxel.render.fields.mlp import Mlp
-from luxel.render.fields.peer import PeerField, PeerMlp
-from luxel.render.fields.peer_grid import matching_grid
+from luxel.render.fields.peers.tinycudann_field import PeerField, PeerMlp
+from luxel.render.fields.peers.tinycudann_grid import matching_grid
 from luxel.render.ops.field.mlp import Activation
 
 

@@ -22,7 +22,7 @@ from luxel.render.bounds import (
 )
 from luxel.render.errors import LuxelError
 from luxel.render.fields.applications import APPLICATIONS, FieldName, configuration_of
-from luxel.render.runs.plain import from_plain
+from luxel.render.runs.dataclass_values import from_plain
 
 GridName = Literal["hash", "dense", "lowres"]
 EncodingName = Literal["hash", "dense", "lowres", "frequency"]

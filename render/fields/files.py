@@ -13,9 +13,9 @@ from torch.overrides import TorchFunctionMode
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application, make_application
 from luxel.render.fields.config import FieldConfig
-from luxel.render.reading import check_file, read_bytes, reading
-from luxel.render.runs.checkpoint import Checkpoint, write_tensors
-from luxel.render.runs.strict_json import parse_object
+from luxel.render.runs.checkpoints.checkpoint import Checkpoint, write_tensors
+from luxel.render.runs.folder.strict_json import parse_object
+from luxel.render.storage.reading import check_file, read_bytes, reading
 
 FIELD_FILE = "field.safetensors"  # of a run
 SLACK = 1 << 20  # numbers of tensors that are not in the file
@@ -87,7 +87,7 @@ def _require_finite(place: str, application: Application) -> None:
 
 
 def field_of_checkpoint(checkpoint: Checkpoint) -> Application:
-    """The field of a checkpoint that `luxel.render.fields.training.FieldTrainer` wrote, on the CPU.
+    """The field of a checkpoint that `luxel.render.fields.training.trainer.FieldTrainer` wrote, on the CPU.
 
     Raises:
         LuxelError: the checkpoint is of something else.

@@ -8,11 +8,22 @@ from typing import Any, ClassVar, NamedTuple, Self
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera, View
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.fields.applications import CONFIGURATIONS
 from luxel.render.fields.build import field_of, mlp_of
+from luxel.render.fields.capture.exposure import Exposure
+from luxel.render.fields.capture.extent import adapted_to, cascades_in, inner_box, nearest, region_of
+from luxel.render.fields.capture.occupancy import Occupancy, seen_cells
+from luxel.render.fields.capture.posed_images import (
+    BLENDER_BOX,
+    DeviceImages,
+    PosedImages,
+    box_of,
+    mean_scores,
+    views_of,
+)
+from luxel.render.fields.capture.sky import Sky, pixel_directions
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.drawing.frame_mode import counts_on_device
 from luxel.render.fields.drawing.snapshot import (
@@ -23,19 +34,8 @@ from luxel.render.fields.drawing.snapshot import (
 )
 from luxel.render.fields.drawing.wavefront import WavefrontRenderer
 from luxel.render.fields.drawing.wavefront_polled import render_wavefront_polled
-from luxel.render.fields.extent import adapted_to, cascades_in, inner_box, nearest, region_of
-from luxel.render.fields.occupancy import Occupancy, seen_cells
-from luxel.render.fields.posed_images import (
-    BLENDER_BOX,
-    DeviceImages,
-    PosedImages,
-    box_of,
-    mean_scores,
-    views_of,
-)
 from luxel.render.fields.radiance_config import RadianceConfig
-from luxel.render.fields.sky import Sky, pixel_directions
-from luxel.render.fields.views.exposure import Exposure
+from luxel.render.geometry.camera import Camera, View
 from luxel.render.ops.field.colour_inputs import HARMONICS, colour_inputs
 from luxel.render.ops.field.composite import composite
 from luxel.render.ops.field.draw_pixels import draw_pixels
@@ -116,7 +116,7 @@ class RadianceField(Application):
 
     @classmethod
     def adapt_config(cls, config: FieldConfig, data: PosedImages | Sequence[View]) -> FieldConfig:
-        """With the extent that the images show, and what follows from it; see `luxel.render.fields.extent`."""
+        """With the extent that the images show, and what follows from it; see `luxel.render.fields.capture.extent`."""
         assert isinstance(config, RadianceConfig)
         return adapted_to(config, data)
 

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import TO_SUN, Application
 from luxel.render.fields.applications import CONFIGURATIONS
@@ -28,6 +27,7 @@ from luxel.render.fields.drawing.snapshot import (
 from luxel.render.fields.drawing.uniform_march import march_uniform
 from luxel.render.fields.drawing.wavefront import WavefrontRenderer
 from luxel.render.fields.drawing.wavefront_polled import render_wavefront_polled
+from luxel.render.geometry.camera import Camera
 from luxel.render.ops.field.march_rays import Region, pack_cells
 
 STEPS = 256  # along the longest side of the box, of a render of the truth

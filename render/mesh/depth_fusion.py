@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as nn
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.mesh.cube_cases import CORNERS
 from luxel.render.mesh.marching_cubes import march_cells
 from luxel.render.mesh.triangles import TriangleMesh

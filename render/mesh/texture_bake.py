@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as nn
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.mesh.texture_atlas import GUTTER, Texels, Unwrapped, covered_texels
 
 CHUNK = 1 << 20  # texels that are worked on at a time

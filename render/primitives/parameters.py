@@ -31,7 +31,7 @@ class Viewing(NamedTuple):
     antialiased: bool
     with_depth: bool
     with_normals: bool
-    shutters: Tensor | None = None  # [C, 8], see `luxel.render.shutter`
+    shutters: Tensor | None = None  # [C, 8], see `luxel.render.geometry.shutter`
 
 
 class Projected(NamedTuple):
@@ -127,7 +127,7 @@ class Parameters(ABC):
 
         Args:
             view: cameras and options.
-            statistics: [N, 4], added to by the backward pass, see `luxel.render.rasterize.DensifyStatistics`.
+            statistics: [N, 4], added to by the backward pass, see `luxel.render.raster.rasterize.DensifyStatistics`.
 
         Raises:
             ValueError: the primitive does not support an option.

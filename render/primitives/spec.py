@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from luxel.render.camera import Points, View
+    from luxel.render.geometry.camera import Points, View
     from luxel.render.ops.raster.projection import Projection
     from luxel.render.primitives.parameters import Parameters
 

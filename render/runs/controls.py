@@ -9,8 +9,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 
+from luxel.render.runs.folder.run_folder import RunFolder
 from luxel.render.runs.loop import Report_co, Result_co, Run, TrainingLoop
-from luxel.render.runs.run_folder import RunFolder
 
 T = TypeVar("T")
 Report = TypeVar("Report")

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import torch
 
 from luxel.render.errors import LuxelError
-from luxel.render.runs.checkpoint import Checkpoint
+from luxel.render.runs.checkpoints.checkpoint import Checkpoint
+from luxel.render.runs.checkpoints.saving import Done, Saver, Written
 from luxel.render.runs.fair_lock import FairLock
+from luxel.render.runs.folder.run_folder import RunFolder
 from luxel.render.runs.interrupt import Interrupt
 from luxel.render.runs.memory import used_memory
 from luxel.render.runs.progress import ProgressDisplay
-from luxel.render.runs.run_folder import RunFolder
-from luxel.render.runs.saving import Done, Saver, Written
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

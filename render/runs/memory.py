@@ -7,7 +7,7 @@ import os
 import torch
 
 from luxel.render.errors import LuxelError
-from luxel.render.reading import available_memory, is_lack_of_memory
+from luxel.render.storage.reading import available_memory, is_lack_of_memory
 
 
 def free_memory(device: torch.device) -> int:

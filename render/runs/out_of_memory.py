@@ -6,7 +6,7 @@ import contextlib
 from typing import Any
 
 from luxel.render.errors import LuxelError
-from luxel.render.runs.checkpoint import available
+from luxel.render.runs.checkpoints.checkpoint import available
 
 
 def save_what_is_possible(run: Any) -> None:

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from luxel.render.camera import View
 from luxel.render.errors import LuxelError
+from luxel.render.geometry.camera import View
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.segment.label_image import label_image
 from luxel.render.segment.label_map import label_map
@@ -54,7 +54,7 @@ def auto_prompts(
         segmenter: finds masks in them.
         known: prompts of objects that are there already.
         options, solving: of the propagation between the views.
-        render: options of `luxel.render.rasterize.rasterize` that change alpha.
+        render: options of `luxel.render.raster.rasterize.rasterize` that change alpha.
 
     Returns:
         One prompt for each new object, with the labels that follow those of ``known``.

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.ops.raster.label_render import label_render
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.segment.splat_lists import splat_lists

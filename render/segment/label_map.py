@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.segment.label_image import label_image
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from luxel.render.camera import View
+from luxel.render.geometry.camera import View
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.segment.votes import Votes
 
@@ -25,7 +25,7 @@ class ViewWeights:
         scene: N primitives.
         views: V views; of more than `MOST_VIEWS` some are left out, evenly, but none of ``always``.
         always: names of views that are kept.
-        options: of `luxel.render.rasterize.rasterize` that change alpha.
+        options: of `luxel.render.raster.rasterize.rasterize` that change alpha.
 
     Attributes:
         views: those that were counted.

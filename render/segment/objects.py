@@ -26,8 +26,15 @@ from torch import Tensor
 
 from luxel.render.errors import LuxelError
 from luxel.render.primitives.parameters import Parameters
-from luxel.render.runs.owner import own
-from luxel.render.runs.strict_json import LARGEST, JsonError, read_object, require_seal, sealed, validated
+from luxel.render.runs.folder.owner import own
+from luxel.render.runs.folder.strict_json import (
+    LARGEST,
+    JsonError,
+    read_object,
+    require_seal,
+    sealed,
+    validated,
+)
 from luxel.render.segment.segmenter import Prompt
 from luxel.render.storage.batch import Batch
 from luxel.render.storage.descriptors import open_regular

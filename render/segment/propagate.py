@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from luxel.render.camera import View
 from luxel.render.errors import LuxelError
+from luxel.render.geometry.camera import View
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.segment.label_image import label_image
 from luxel.render.segment.label_map import label_map

@@ -7,8 +7,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera
-from luxel.render.pipeline import (
+from luxel.render.geometry.camera import Camera
+from luxel.render.primitives.parameters import Parameters
+from luxel.render.raster.pipeline import (
     DILATION,
     MAX_ALPHA,
     BlendSettings,
@@ -18,7 +19,6 @@ from luxel.render.pipeline import (
     viewing,
     with_capacity,
 )
-from luxel.render.primitives.parameters import Parameters
 
 
 class SplatLists(NamedTuple):
@@ -26,7 +26,7 @@ class SplatLists(NamedTuple):
 
     Args:
         splats: [C, N, R].
-        lists: see `luxel.render.pipeline.TileLists`.
+        lists: see `luxel.render.raster.pipeline.TileLists`.
         settings: image size, cap on alpha and policy.
     """
 
@@ -50,7 +50,7 @@ def splat_lists(
     Args:
         scene: N primitives.
         camera: a camera or C of them.
-        time, antialiased, dilation, max_alpha: see `luxel.render.rasterize.rasterize`.
+        time, antialiased, dilation, max_alpha: see `luxel.render.raster.rasterize.rasterize`.
 
     Raises:
         ValueError: a scene that moves without a time, or times of another shape.

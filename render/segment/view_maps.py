@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from luxel.render.camera import View
+from luxel.render.geometry.camera import View
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.segment.label_map import label_map
 from luxel.render.segment.options import SolveOptions
@@ -57,7 +57,7 @@ def solve_maps(
         count: L; labels are below it.
         options: see `solve`.
         check: whether masks are compared so.
-        render: options of `luxel.render.rasterize.rasterize` that change alpha.
+        render: options of `luxel.render.raster.rasterize.rasterize` that change alpha.
 
     Returns:
         Labels, votes, and the masks that are missing.

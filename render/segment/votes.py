@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.ops.raster.label_votes import (
     MOST_LABELS,
     NO_LABEL,
@@ -116,7 +116,7 @@ class Votes:
             scene: the N primitives.
             camera: a camera or C of them.
             maps: uint8 [H, W] or [C, H, W]; NO_LABEL: no vote.
-            time: of moving scenes; see `luxel.render.rasterize.rasterize`.
+            time: of moving scenes; see `luxel.render.raster.rasterize.rasterize`.
             options: others of `rasterize` that change alpha: antialiased, dilation, max_alpha.
 
         Raises:

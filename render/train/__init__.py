@@ -9,11 +9,16 @@ from luxel.render.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from luxel.render.train.config import TrainConfig
-    from luxel.render.train.reports import StepReport, TrainResult
+    from luxel.render.train.monitor.reports import StepReport, TrainResult
     from luxel.render.train.trainer import Trainer
 
 __getattr__ = lazy_exports(
     __name__,
-    {"StepReport": "reports", "TrainConfig": "config", "TrainResult": "reports", "Trainer": "trainer"},
+    {
+        "StepReport": "monitor.reports",
+        "TrainConfig": "config",
+        "TrainResult": "reports",
+        "Trainer": "trainer",
+    },
 )
 __all__ = ["StepReport", "TrainConfig", "TrainResult", "Trainer"]

@@ -23,13 +23,13 @@ from luxel.render.bounds import (
     check_all,
 )
 from luxel.render.errors import LuxelError
+from luxel.render.geometry.readout import Readout
 from luxel.render.primitives import PRIMITIVES, spec_of
 from luxel.render.primitives.gaussians.options import GaussianRates
 from luxel.render.primitives.training import Init, Loss, Rates
-from luxel.render.readout import Readout
-from luxel.render.runs.plain import from_plain
+from luxel.render.runs.dataclass_values import from_plain
 from luxel.render.train.densify import STRATEGIES, FixedCount, Strategy
-from luxel.render.train.reports import Reached
+from luxel.render.train.monitor.reports import Reached
 
 ExposureModel = Literal["none", "gain", "affine", "camera"]
 DepthSource = Literal["none", "maps", "points", "all"]

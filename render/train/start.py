@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from luxel.render.camera import Points, View
 from luxel.render.errors import LuxelError
-from luxel.render.lens import require_pinhole
+from luxel.render.geometry.camera import Points, View
+from luxel.render.geometry.lens import require_pinhole
 from luxel.render.primitives import PRIMITIVES
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.primitives.spec import Start

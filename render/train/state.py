@@ -10,10 +10,9 @@ from torch import Tensor
 
 from luxel.render.primitives import PRIMITIVES
 from luxel.render.primitives.parameters import Parameters
-from luxel.render.runs.checkpoint import Checkpoint, CheckpointError
-from luxel.render.runs.identity import views_digest
-from luxel.render.runs.resume import say_other_instructions
-from luxel.render.runs.tensor_schema import (
+from luxel.render.runs.checkpoints.checkpoint import Checkpoint, CheckpointError
+from luxel.render.runs.checkpoints.resume import say_other_instructions
+from luxel.render.runs.checkpoints.tensor_schema import (
     FLOATS,
     TensorSchema,
     like,
@@ -21,9 +20,10 @@ from luxel.render.runs.tensor_schema import (
     require_tensors,
     wrong_tensor,
 )
+from luxel.render.runs.folder.identity import views_digest
 from luxel.render.train.densify.situation import finite
-from luxel.render.train.divergence import MOST_REMOVED
-from luxel.render.train.optimizer import Optimizer
+from luxel.render.train.monitor.divergence import MOST_REMOVED
+from luxel.render.train.store.optimizer import Optimizer
 from luxel.render.train.views.exposure import SHARED, TABLES, WIDTHS
 
 MAX_STEPS, MAX_SECONDS, MAX_HALVINGS = 10**12, 1e12, 32

@@ -12,34 +12,34 @@ from typing import Any
 import torch
 
 from luxel.render.backends import rasterizer
-from luxel.render.camera import Points, View, pixel_count
 from luxel.render.errors import LuxelError
-from luxel.render.evaluate import Evaluation
+from luxel.render.geometry.camera import Points, View, pixel_count
+from luxel.render.metrics.evaluate import Evaluation
 from luxel.render.native import keep_freed_memory
 from luxel.render.primitives import PRIMITIVES
 from luxel.render.primitives.parameters import Parameters
-from luxel.render.runs.checkpoint import Checkpoint
+from luxel.render.runs.checkpoints.checkpoint import Checkpoint
 from luxel.render.runs.controls import RunControls
+from luxel.render.runs.folder.run_folder import RunFolder
 from luxel.render.runs.loop import CheckpointPolicy, TrainingLoop
 from luxel.render.runs.out_of_memory import out_of_memory, save_what_is_possible
 from luxel.render.runs.progress import ProgressDisplay, duration
-from luxel.render.runs.run_folder import RunFolder
-from luxel.render.runs.weak_method import weakly
+from luxel.render.runs.weak_callback import weakly
 from luxel.render.train.config import TrainConfig
-from luxel.render.train.dataset import halvings_possible
-from luxel.render.train.densifier import Densifier
-from luxel.render.train.divergence import check_loss, check_parameters
-from luxel.render.train.held_out import measured, prepare
-from luxel.render.train.image_content import image_content
-from luxel.render.train.loss_monitor import LossMonitor
-from luxel.render.train.memory_budget import MemoryBudget
-from luxel.render.train.optimizer import Optimizer
-from luxel.render.train.reports import Reached, StepReport, TrainResult
+from luxel.render.train.densify.densifier import Densifier
+from luxel.render.train.memory.budget import MemoryBudget
+from luxel.render.train.memory.image_content import image_content
+from luxel.render.train.monitor.divergence import check_loss, check_parameters
+from luxel.render.train.monitor.held_out import measured, prepare
+from luxel.render.train.monitor.loss_monitor import LossMonitor
+from luxel.render.train.monitor.reports import Reached, StepReport, TrainResult
 from luxel.render.train.resume import read_run, reconfigured
 from luxel.render.train.start import first_primitives, require_lenses, scene_extent
 from luxel.render.train.state import restore, state_of, write_config
-from luxel.render.train.step_queue import StepQueue
-from luxel.render.train.timeline import Timeline
+from luxel.render.train.step.step_queue import StepQueue
+from luxel.render.train.step.timeline import Timeline
+from luxel.render.train.store.optimizer import Optimizer
+from luxel.render.train.views.dataset import halvings_possible
 from luxel.render.train.views.models import ViewModels
 
 
@@ -58,7 +58,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
         export: writes a scene file, called with the scene and run_dir/scene.ply at the end.
         about: additional entries for config.json (path of the capture, its hold-out rule).
         say: receives messages for the user; None: standard output.
-        render: rasterizer, called like luxel.render.rasterize; None: that of the configuration's backend.
+        render: rasterizer, called like luxel.render.raster.rasterize; None: that of the configuration's backend.
         start: checkpoint to continue from, see `Trainer.resume`; None: a new run.
 
     Attributes:

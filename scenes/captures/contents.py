@@ -9,12 +9,12 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import numpy as np
 
-from luxel.render.camera import Points
-from luxel.scenes.captures.exposure_data import Exposure
-from luxel.scenes.captures.lens import Lens
+from luxel.render.geometry.camera import Points
+from luxel.scenes.captures.images.exposure_data import Exposure
+from luxel.scenes.captures.lenses.lens import Lens
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.exr.channels import SUFFIX as EXR_SUFFIX
-from luxel.scenes.files.heif import SUFFIXES as HEIF_SUFFIXES
+from luxel.scenes.files.images.heif import SUFFIXES as HEIF_SUFFIXES
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp", *HEIF_SUFFIXES, EXR_SUFFIX)
 

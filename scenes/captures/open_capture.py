@@ -8,21 +8,21 @@ from pathlib import Path
 
 import numpy as np
 
-from luxel.render.camera import Points, View
-from luxel.render.reading import is_lack_of_memory
-from luxel.scenes.captures.capture_format import Progress, ReadOptions, ignore_progress
+from luxel.render.geometry.camera import Points, View
+from luxel.render.storage.reading import is_lack_of_memory
 from luxel.scenes.captures.contents import CaptureContents, SourceImage, natural_key, shorten_names
-from luxel.scenes.captures.depth_maps import (
+from luxel.scenes.captures.depth.depth_maps import (
     DEPTH_VALUES,
     DepthReader,
     depth_readers,
     find_depths,
     points_from_depth,
 )
-from luxel.scenes.captures.exposure_data import relative_stops
-from luxel.scenes.captures.formats import detect_format
+from luxel.scenes.captures.formats.capture_format import Progress, ReadOptions, ignore_progress
+from luxel.scenes.captures.formats.registry import detect_format
 from luxel.scenes.captures.geometry import estimate_centre, estimate_up, invert_rigid
-from luxel.scenes.captures.images import (
+from luxel.scenes.captures.images.exposure_data import relative_stops
+from luxel.scenes.captures.images.images import (
     ImageReader,
     check_images,
     fits_in_memory,
@@ -32,12 +32,12 @@ from luxel.scenes.captures.images import (
     target_size,
     undistorted_reader,
 )
-from luxel.scenes.captures.kept_lenses import kept_camera, lens_row
-from luxel.scenes.captures.masks import are_cutouts, find_masks, have_transparency, mask_of
+from luxel.scenes.captures.images.masks import are_cutouts, find_masks, have_transparency, mask_of
+from luxel.scenes.captures.lenses.stored_lenses import kept_camera, lens_row
 from luxel.scenes.captures.panoramas.cutting import cut_panoramas
 from luxel.scenes.captures.panoramas.layout import PanoramaOptions
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.image_decoding import set_max_megapixels
+from luxel.scenes.files.images.image_decoding import set_max_megapixels
 from luxel.scenes.files.reading import reading
 
 MASK_USES = ("auto", "cutout", "ignore", "none")
@@ -124,7 +124,7 @@ def open(
         max_size: maximum of the longer side of images, pixels; larger images are averaged down. None: no limit.
         max_megapixels: images with more pixels are refused before they are decoded; a JPEG file counts at the size to
             which it is decoded for ``max_size``. Holds for all later images of this process. None: as before, at first
-            `luxel.scenes.files.image_decoding.MAX_MEGAPIXELS`.
+            `luxel.scenes.files.images.image_decoding.MAX_MEGAPIXELS`.
         masks: "cutout": train only the object inside the masks (or alpha channels); "ignore": pixels outside the masks
             are left out of loss and metrics; "none": masks are not read; "auto": "cutout" or "ignore", see
             ``masks.are_cutouts``.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from luxel.render.camera import Points
+from luxel.render.geometry.camera import Points
 from luxel.render.primitives.gaussians import SH_C0
 from luxel.render.storage.single import write_file
 from luxel.scenes.errors import CaptureError

@@ -1,4 +1,4 @@
-"""The door of captures and scene files: `luxel.render.reading` with errors of type CaptureError."""
+"""The door of captures and scene files: `luxel.render.storage.reading` with errors of type CaptureError."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO
 
-from luxel.render import reading as door
+from luxel.render.storage import reading as door
 from luxel.scenes.errors import CaptureError
 
 
 def reading(path: str | Path, what: str, remedy: str) -> AbstractContextManager[None]:
-    """Turns everything that is raised within into a CaptureError, see `luxel.render.reading.reading`."""
+    """Turns everything that is raised within into a CaptureError, see `luxel.render.storage.reading.reading`."""
     return door.reading(path, what, remedy, CaptureError)
 
 

@@ -6,9 +6,28 @@ import math
 
 import numpy as np
 
-from luxel.scenes.synthetic.motions import Bounce, Breathe, Motion, Orbit, Slowed, Spin, Still, Swing, Visit
-from luxel.scenes.synthetic.solid_scene import Solid, SolidScene, Texture
-from luxel.scenes.synthetic.solids import Box, Capsule, Cylinder, Ellipsoid, RoundedBox, Shape, Torus, sphere
+from luxel.scenes.synthetic.solids.motions import (
+    Bounce,
+    Breathe,
+    Motion,
+    Orbit,
+    Slowed,
+    Spin,
+    Still,
+    Swing,
+    Visit,
+)
+from luxel.scenes.synthetic.solids.solid_scene import Solid, SolidScene, Texture
+from luxel.scenes.synthetic.solids.solids import (
+    Box,
+    Capsule,
+    Cylinder,
+    Ellipsoid,
+    RoundedBox,
+    Shape,
+    Torus,
+    sphere,
+)
 
 FLOOR = -0.55  # height of the platform's upper side
 PLATFORM = Cylinder(1.15, 0.06)

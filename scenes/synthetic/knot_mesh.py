@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from luxel.scenes.files.mesh import Mesh
+from luxel.scenes.files.meshes.mesh import Mesh
 
 
 def ridged_knot(

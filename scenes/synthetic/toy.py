@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from luxel.render.camera import Camera, Points
+from luxel.render.geometry.camera import Camera, Points
 from luxel.render.primitives.gaussians import SH_C0, Gaussians
 from luxel.scenes.captures.geometry import OPENGL_TO_OPENCV
 from luxel.scenes.files.ply import save_points

@@ -32,7 +32,7 @@ from luxel.render.fields import volume
 from luxel.render.fields.application import Application
 from luxel.render.fields.config import defaults
 from luxel.render.fields.drawing import frame_mode as frame_modes
-from luxel.render.fields.training import FieldTrainer
+from luxel.render.fields.training.trainer import FieldTrainer
 from luxel.render.native import best_device
 from luxel.viewer.bench.fields.datasets import FieldDataset, capture_dataset, frames, make_dataset
 from luxel.viewer.bench.fields.stages import counting, grid_field

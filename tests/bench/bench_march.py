@@ -26,8 +26,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera
 from luxel.render.fields.drawing.wavefront_polled import render_wavefront_polled
+from luxel.render.geometry.camera import Camera
 from luxel.render.native import best_device
 from luxel.render.ops.field.composite import composite
 from luxel.render.ops.field.march_rays import Region, march_rays, pack_cells

@@ -29,14 +29,14 @@ import numpy as np
 import torch
 from PIL import Image
 
-from luxel.render.camera import Camera
 from luxel.render.fields.config import defaults
-from luxel.render.fields.optimizer import FieldOptimizer
 from luxel.render.fields.sdf import SdfField
+from luxel.render.fields.training.optimizer import FieldOptimizer
+from luxel.render.geometry.camera import Camera
 from luxel.render.native import best_device
 from luxel.render.ops.field.sphere_trace import Rays
-from luxel.scenes.files.field_mesh import save_field_mesh
-from luxel.scenes.files.mesh_files import read_mesh
+from luxel.scenes.files.meshes.field_mesh import save_field_mesh
+from luxel.scenes.files.meshes.mesh_files import read_mesh
 from luxel.scenes.synthetic.knot_mesh import ridged_knot
 from luxel.viewer.bench.machine import machine_facts
 from luxel.viewer.bench.timing import compare_ms

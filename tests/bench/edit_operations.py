@@ -23,10 +23,10 @@ from statistics import median
 import numpy as np
 import torch
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Parameters
 from luxel.render.primitives.similarity import Similarity
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 from luxel.scenes import load_primitives
 from luxel.viewer.edit import Autosave, Document, operations, regions
 from luxel.viewer.edit.neighbourhood import NeighbourGraphs

@@ -24,8 +24,8 @@ import torch
 from step_of_primitives import print_kernels
 from torch import Tensor
 
-from luxel.render.camera import View
-from luxel.render.lens import fisheye_lens, limit_of_image, radial_lens
+from luxel.render.geometry.camera import View
+from luxel.render.geometry.lens import fisheye_lens, limit_of_image, radial_lens
 from luxel.render.replay import release_memory
 from luxel.scenes import Capture
 from luxel.scenes import open as open_capture

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 
-from luxel.render.camera import Points
+from luxel.render.geometry.camera import Points
 from luxel.scenes.files.ply import save_points
 
 WIDTH, HEIGHT = 2312, 1736  # 4.01 megapixels

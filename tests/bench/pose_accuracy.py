@@ -18,15 +18,15 @@ from pathlib import Path
 
 import numpy as np
 
-from luxel.scenes.captures import features
-from luxel.scenes.captures.capture_format import ReadOptions
 from luxel.scenes.captures.contents import CaptureContents
+from luxel.scenes.captures.formats.capture_format import ReadOptions
 from luxel.scenes.captures.geometry import estimate_centre, invert_rigid
 from luxel.scenes.captures.open_capture import read_contents
+from luxel.scenes.captures.poses import features
 from luxel.scenes.captures.poses.pose_refinement import similarity
-from luxel.scenes.captures.sfm import estimate_poses
+from luxel.scenes.captures.poses.sfm import estimate_poses
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.synthetic.pose_captures import POSE_CAPTURES, write_pose_capture
+from luxel.scenes.synthetic.captures.pose_captures import POSE_CAPTURES, write_pose_capture
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.ops.raster.project_gaussians import project_gaussians
 from luxel.render.ops.train.adam import adam_schedule, fused_adam_
 from luxel.render.ops.train.project_adam import project_adam_

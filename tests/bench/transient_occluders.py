@@ -9,8 +9,8 @@ What it measures
 How to run
     python tests/bench/transient_occluders.py [CAPTURE] [--small] [--share 0.1] [--steps 7000] [--max-size PIXELS]
         [--seeds 1] [--set NAME=VALUE,...] [--device cuda]
-    Without CAPTURE the courtyard of scenes/synthetic/place.py is generated: 140 training views of 1000x666 pixels, or
-    with --small 61 of 480x320, for a CPU: --small --steps 3000 --set max_gaussians=40000.
+    Without CAPTURE the courtyard of scenes/synthetic/captures/courtyard.py is generated: 140 training views of 1000x666
+    pixels, or with --small 61 of 480x320, for a CPU: --small --steps 3000 --set max_gaussians=40000.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from statistics import fmean
 import numpy as np
 import torch
 
-from luxel.render.camera import Pixels, View
+from luxel.render.geometry.camera import Pixels, View
 from luxel.render.train.presets import preset
 from luxel.scenes import Capture
 from luxel.scenes import open as open_capture
-from luxel.scenes.synthetic.place import write_place
+from luxel.scenes.synthetic.captures.courtyard import write_place
 from luxel.viewer.bench.train.variants import parse_variant
 
 SIZES = 0.08, 0.22  # half axes of an ellipse, over the shorter side of its photograph

@@ -44,7 +44,7 @@ from page_driver import ball
 from stream_client import Address, StreamClient, still_image
 from viewer_process import Server
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.scenes import save_scene
 from luxel.scenes.captures.demo import demo_path
 from luxel.viewer.attach import RunConnection, connect

@@ -15,15 +15,15 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from luxel.render.camera import Points
 from luxel.render.errors import LuxelError
+from luxel.render.geometry.camera import Points
 from luxel.scenes import save_points
-from luxel.scenes.captures import colmap
-from luxel.scenes.captures.capture_format import ReadOptions
 from luxel.scenes.captures.contents import image_files
+from luxel.scenes.captures.depth.depth_maps import read_depth
 from luxel.scenes.captures.depth.tracks import seen_points
-from luxel.scenes.captures.depth_maps import read_depth
-from luxel.scenes.captures.exposure_data import (
+from luxel.scenes.captures.formats import colmap
+from luxel.scenes.captures.formats.capture_format import ReadOptions
+from luxel.scenes.captures.images.exposure_data import (
     APERTURE,
     APEX_APERTURE,
     APEX_TIME,
@@ -33,13 +33,13 @@ from luxel.scenes.captures.exposure_data import (
     Exposure,
     relative_stops,
 )
-from luxel.scenes.captures.images import decode, read_header
-from luxel.scenes.captures.lens import fit_to_file, pinhole_of, undistortion_maps
-from luxel.scenes.captures.lens_models import EQUIRECTANGULAR
+from luxel.scenes.captures.images.images import decode, read_header
+from luxel.scenes.captures.images.video_frames import choose_frames, decode_frames
+from luxel.scenes.captures.lenses.lens import fit_to_file, pinhole_of, undistortion_maps
+from luxel.scenes.captures.lenses.lens_models import EQUIRECTANGULAR
 from luxel.scenes.captures.open_capture import read_contents
 from luxel.scenes.captures.panoramas.layout import PanoramaOptions
 from luxel.scenes.captures.panoramas.recognition import are_panoramas, is_panorama_video
-from luxel.scenes.captures.video_frames import choose_frames, decode_frames
 from luxel.scenes.synthetic.toy import ring_cameras
 from luxel.viewer.video import write_video
 
@@ -55,7 +55,7 @@ COEFFICIENTS = (  # of every lens model of COLMAP, in the order of its numbers: 
     (0.03, -0.01, 0.004, 0.002, 0.0, 0.0, 0.002, -0.001, 0.003, 0.0, -0.002, 0.0),
     (-0.08,), (-0.08,), (), (), (0.6, 1.1),
 )  # fmt: skip
-DATA = Path(__file__).resolve().parents[1] / "scenes" / "files" / "data"
+DATA = Path(__file__).resolve().parents[1] / "scenes" / "data"
 FEW_VIEWS = PanoramaOptions(views=3)  # cutting takes longer than reading
 
 

@@ -49,11 +49,11 @@ def _before(module: str, name: str, act: Callable[[], None]) -> None:
 # Where the signal of a phase comes: module and function, and at which call.
 PHASES: dict[str, tuple[str, str, int]] = {
     "start": ("luxel.viewer.cli", "parse", 1),
-    "reading": ("luxel.viewer.origin", "open_capture", 1),
+    "reading": ("luxel.viewer.scene_loading.capture_options", "open_capture", 1),
     "training": ("luxel.render.runs.loop", "TrainingLoop.step", 15),
-    "checkpoint": ("luxel.render.runs.run_folder", "save", 1),
-    "evaluation": ("luxel.render.train.held_out", "evaluate", 1),
-    "report": ("luxel.viewer.training", "_conclude", 1),
+    "checkpoint": ("luxel.render.runs.folder.run_folder", "save", 1),
+    "evaluation": ("luxel.render.train.monitor.held_out", "evaluate", 1),
+    "report": ("luxel.viewer.training.train_scene", "_conclude", 1),
     "film": ("luxel.viewer.video", "_padded", 3),
 }
 COMPLETE = ("evaluation", "report", "film")  # phases in which the run is saved whatever comes
@@ -130,7 +130,7 @@ def serve() -> None:
     import luxel.render.train
     import luxel.viewer.commands.render
     import luxel.viewer.commands.train
-    import luxel.viewer.training
+    import luxel.viewer.training.train_scene
     import luxel.viewer.video  # noqa: F401
 
     torch.set_num_threads(1)
@@ -217,7 +217,7 @@ def _is_said(case: Case, printed: str) -> bool:
 
 
 def _state_of_run(case: Case, run: Path) -> str:
-    from luxel.render.runs.checkpoint import CheckpointError, load_newest
+    from luxel.render.runs.checkpoints.checkpoint import CheckpointError, load_newest
 
     if case.signal != "none" and case.phase in ("start", "reading"):
         return "" if not run.exists() else "the folder of a run that did not start"

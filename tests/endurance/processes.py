@@ -21,7 +21,7 @@ import luxel.viewer.commands.eval
 import luxel.viewer.commands.export
 import luxel.viewer.commands.train
 import luxel.viewer.commands.view  # noqa: F401
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 from luxel.render.runs.loop import TrainingLoop
 from luxel.scenes.synthetic.toy import ring_cameras, torus_knot, write_toy_capture
 from luxel.viewer.cli import main

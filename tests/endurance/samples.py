@@ -17,29 +17,29 @@ import numpy as np
 import torch
 from PIL import Image
 
-from luxel.render.camera import Points
 from luxel.render.fields.application import make_application
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.files import load_field, save_field
+from luxel.render.geometry.camera import Points
 from luxel.render.primitives import PRIMITIVES
 from luxel.scenes import SceneFormat, load_points, load_primitives, read_mesh, save_points, save_scene
 from luxel.scenes.captures.contents import IMAGE_SUFFIXES
-from luxel.scenes.captures.formats import CAPTURE_FORMATS
-from luxel.scenes.captures.images import check_decodes, decode, read_header
-from luxel.scenes.captures.masks import read_mask
+from luxel.scenes.captures.formats.registry import CAPTURE_FORMATS
+from luxel.scenes.captures.images.images import check_decodes, decode, read_header
+from luxel.scenes.captures.images.masks import read_mask
 from luxel.scenes.files.exr.channels import SUFFIX as EXR_SUFFIX
 from luxel.scenes.files.exr.values import read_exr
-from luxel.scenes.files.formats import SCENE_FORMATS
 from luxel.scenes.files.gltf.mesh_glb import mesh_glb_chunks
-from luxel.scenes.files.heif import SUFFIXES as HEIF_SUFFIXES
-from luxel.scenes.files.image_files import read_image
+from luxel.scenes.files.images.heif import SUFFIXES as HEIF_SUFFIXES
+from luxel.scenes.files.images.image_files import read_image
 from luxel.scenes.files.large.radiance_hdr import read_hdr
 from luxel.scenes.files.large.tiff_blocks import write_tiff
 from luxel.scenes.files.large.tiled_images import CACHE, open_tiled
-from luxel.scenes.files.mesh import Mesh, Texture
-from luxel.scenes.files.mesh_files import MESH_FORMATS
-from luxel.scenes.files.scene_files import load_facts
-from luxel.scenes.files.scene_format import SceneFacts
+from luxel.scenes.files.meshes.mesh import Mesh, Texture
+from luxel.scenes.files.meshes.mesh_files import MESH_FORMATS
+from luxel.scenes.files.scenes.registry import SCENE_FORMATS
+from luxel.scenes.files.scenes.scene_files import load_facts
+from luxel.scenes.files.scenes.scene_format import SceneFacts
 from luxel.scenes.files.volumes import SUFFIXES as VOLUME_SUFFIXES
 from luxel.scenes.files.volumes import read_volume
 from luxel.scenes.paths import load_path, save_path
@@ -53,7 +53,7 @@ except ImportError:  # the tests import this file by itself
     from sample import Sample, written
 
 EXR = ("colours", "layers")  # names of files with colours
-DATA = Path(__file__).resolve().parents[1] / "scenes" / "files" / "data"
+DATA = Path(__file__).resolve().parents[1] / "scenes" / "data"
 
 
 @cache
@@ -115,7 +115,7 @@ def _facts(known: SceneFormat) -> Sample:
 
 def _compressed_scenes() -> list[Sample]:
     """Formats that are only read, versions that are not the default, and files of other programs."""
-    data = Path(__file__).parents[1] / "scenes" / "files" / "data"
+    data = Path(__file__).parents[1] / "scenes" / "data"
     names = [f"knot64-c{level}.ksplat" for level in range(3)]
     names += ["edge16-v3.spz", "edge16-v4.spz", "knot2k-sparkraw-v2.spz", "edge16.compressed.ply"]
     out = []

@@ -16,7 +16,7 @@ import torch
 import luxel.viewer.commands.inspect
 import luxel.viewer.web.opening
 from luxel.render.errors import LuxelError
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 from luxel.scenes.synthetic.toy import ring_cameras, torus_knot, write_toy_capture
 
 from .processes import Child, start

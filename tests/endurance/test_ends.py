@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from ends import Case, Commands, attempt, cases
 
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 from luxel.scenes.synthetic.toy import ring_cameras, torus_knot, write_toy_capture
 
 pytestmark = pytest.mark.skipif(

@@ -14,9 +14,9 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.applications import APPLICATIONS
 from luxel.render.fields.config import defaults
 from luxel.render.fields.files import load_field
-from luxel.render.fields.training import FieldTrainer
+from luxel.render.fields.training.trainer import FieldTrainer
 from luxel.render.primitives import PRIMITIVES
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 from luxel.render.train import TrainConfig, Trainer
 from luxel.render.train.densify import STRATEGIES, register_strategy
 from luxel.scenes import open as open_capture

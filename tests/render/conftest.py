@@ -11,9 +11,9 @@ import pytest
 import torch
 from toy_run import same_state, toy, toy_cutout
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives.gaussians import Gaussians
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 from luxel.render.reference.raster.rasterize import rasterize_reference
 
 __all__ = ["same_state", "toy", "toy_cutout"]  # fixtures of every test that trains

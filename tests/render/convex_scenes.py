@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives.convexes import Convexes
 from luxel.render.primitives.gaussians import SH_C0
 

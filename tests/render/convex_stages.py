@@ -9,7 +9,7 @@ import torch
 from convex_scenes import D
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.ops.raster.bin_splats import bin_splats
 from luxel.render.ops.raster.blend_splats import blend_splats
 from luxel.render.ops.raster.project_convexes import project_convexes

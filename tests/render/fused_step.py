@@ -11,7 +11,7 @@ from gaussians4d_scenes import random_gaussians4d
 from surfel_stages import random_surfels
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.ops.raster.projection import TYPES, Projection, projection_of
 from luxel.render.ops.train.adam import adam_schedule, fused_adam_
 from luxel.render.ops.train.project_adam import project_adam_

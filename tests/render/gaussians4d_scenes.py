@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.ops.raster.bin_splats import bin_splats
 from luxel.render.ops.raster.blend_splats import blend_splats
 from luxel.render.ops.raster.project_gaussians4d import project_gaussians4d

@@ -119,7 +119,7 @@ def test_device_without_kernels():
 def test_importing_needs_no_library(tmp_path):
     """The engine imports without libraries; asking for one gives the sentence, not a traceback from ctypes."""
     script = (
-        "import luxel.render.rasterize, luxel.render.train, luxel.render.native as n\n"
+        "import luxel.render.raster.rasterize, luxel.render.train, luxel.render.native as n\n"
         "try: n.cpu_library()\n"
         "except n.NativeError as e: print('said:', e)\n"
     )

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from luxel.render.camera import Camera, Pixels, Points, View
+from luxel.render.geometry.camera import Camera, Pixels, Points, View
 from luxel.render.primitives.gaussians import SH_C0
 from luxel.render.primitives.training import Init
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 from luxel.render.train import TrainConfig, Trainer
 from luxel.render.train.config import Checkpoints
 from luxel.render.train.densify.fixed import FixedCount

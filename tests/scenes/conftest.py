@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives.gaussians import SH_C0, Gaussians
 from luxel.scenes.synthetic.toy import write_toy_capture
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from luxel.render.mesh.triangles import TriangleMesh
-from luxel.scenes.files.mesh import Mesh
+from luxel.scenes.files.meshes.mesh import Mesh
 
 CORNERS = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)], np.float32)
 QUADS = np.array([[0, 1, 3, 2], [4, 6, 7, 5], [0, 4, 5, 1], [2, 3, 7, 6], [0, 2, 6, 4], [1, 5, 7, 3]])

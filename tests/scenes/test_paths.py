@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.scenes.captures.geometry import quaternion_from_rotation, rotation_from_quaternion
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.paths import (

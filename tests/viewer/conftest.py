@@ -13,9 +13,9 @@ import pytest
 import torch
 from PIL import Image
 
-from luxel.render.camera import Camera, Points
+from luxel.render.geometry.camera import Camera, Points
 from luxel.render.primitives import PRIMITIVES, Convexes, Gaussians, Gaussians4d, Parameters
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 from luxel.render.reference.raster.rasterize_convexes import rasterize_convexes_reference
 from luxel.scenes.synthetic import write_place
 from luxel.scenes.synthetic.toy import write_toy_capture

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 import torch
 
-from luxel.render.runs.provenance import ENTRY, UntrustedRunError
-from luxel.render.runs.run_folder import RunFolder
-from luxel.render.runs.strict_json import DIGEST, sealed
+from luxel.render.runs.folder.provenance import ENTRY, UntrustedRunError
+from luxel.render.runs.folder.run_folder import RunFolder
+from luxel.render.runs.folder.strict_json import DIGEST, sealed
 from luxel.render.storage.user_key import user_key
 from luxel.viewer.cli import main
-from luxel.viewer.field_data import FieldOrigin
-from luxel.viewer.origin import load_origin
+from luxel.viewer.scene_loading.capture_options import load_origin
+from luxel.viewer.scene_loading.field_data import FieldOrigin
 from luxel.viewer.web.opening import open_session
 
 SHORT = ("--device", "cpu", "--no-lpips", "--max-gaussians", "200", "--eval-every", "0")

@@ -15,7 +15,7 @@ from typing import Any
 from luxel.render.storage.descriptors import ForeignFileError
 from luxel.render.storage.folder import OutputFolder
 from luxel.render.storage.journal import scratch_folder
-from luxel.viewer.report import writing
+from luxel.viewer.reports.evaluation_report import writing
 
 SUFFIXES = ("json", "md", "html")
 

@@ -214,8 +214,8 @@ class TrainBench(Options):
         from luxel.viewer.bench.train import measure as train
         from luxel.viewer.bench.train import report as train_report
         from luxel.viewer.bench.train.variants import TrainVariant
-        from luxel.viewer.origin import Origin
         from luxel.viewer.progress import describe, opening
+        from luxel.viewer.scene_loading.capture_options import Origin
 
         if not self.captures:
             raise LuxelError("There is no capture to train on.", "luxel bench train CAPTURE")

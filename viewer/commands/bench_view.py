@@ -104,8 +104,8 @@ class View(Options):
 
     @staticmethod
     def _render(path: Path, device: torch.device) -> dict[str, Any]:
-        from luxel.viewer.mesh_scene import load_shown
-        from luxel.viewer.web.drawable import render_function
+        from luxel.viewer.scene_loading.mesh_files import load_shown
+        from luxel.viewer.web.images.drawable import render_function
 
         scene = load_shown(path).to(device)
         return {

@@ -11,14 +11,14 @@ import tyro
 
 from luxel.render.bounds import Bounds, Folder, Options
 from luxel.render.errors import LuxelError
-from luxel.render.runs.owner import own
+from luxel.render.runs.folder.owner import own
 from luxel.render.train.config import TrainConfig
 from luxel.scenes.captures.demo import CREDIT, demo_path
 from luxel.viewer.commands.options import DeviceName, Serve, pick_device
 
 if TYPE_CHECKING:
     from luxel.render.train import Trainer, TrainResult
-    from luxel.viewer.origin import Origin
+    from luxel.viewer.scene_loading.capture_options import Origin
 
 BUSY = 0.75  # share of the cores below which other processes are the cause
 GOAL = 25.0  # dB that a minute on two free cores exceeds, see docs/performance.md
@@ -81,10 +81,10 @@ class Demo(Options):
 
     def execute(self) -> int:
         """Trains, evaluates and serves; returns the exit status."""
-        from luxel.viewer.origin import Origin
         from luxel.viewer.progress import describe, opening
-        from luxel.viewer.runs import delete_run, is_run, new_run_folder
-        from luxel.viewer.training import fit
+        from luxel.viewer.scene_loading.capture_options import Origin
+        from luxel.viewer.scene_loading.runs import delete_run, is_run, new_run_folder
+        from luxel.viewer.training.train_scene import fit
         from luxel.viewer.web.serving import check_serving
 
         leave = os.environ.get("LUXEL_DEMO_EXIT", "") not in ("", "0")
@@ -111,8 +111,8 @@ class Demo(Options):
 
     def _must_be_a_demo(self, origin: Origin) -> None:
         """Only an earlier demo is replaced, never a run of something else."""
-        from luxel.render.runs.run_config import has_config
-        from luxel.viewer.origin import read_origin
+        from luxel.render.runs.folder.run_config import has_config
+        from luxel.viewer.scene_loading.capture_options import read_origin
 
         try:
             path = read_origin(self.run).path if has_config(self.run) else "something else"

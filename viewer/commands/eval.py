@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import torch
 
     from luxel.render.storage.folder import OutputFolder
-    from luxel.viewer.origin import Origin
+    from luxel.viewer.scene_loading.capture_options import Origin
 
 
 @dataclass
@@ -86,21 +86,21 @@ class Eval(Options):
 
     def execute(self) -> int:
         """Evaluates, prints and writes the report; returns the exit status."""
-        from luxel.render.runs.run_config import has_config
+        from luxel.render.runs.folder.run_config import has_config
         from luxel.render.train.resume import read_config
         from luxel.render.train.start import scene_extent
-        from luxel.viewer.known_facts import known_facts
-        from luxel.viewer.learnt_views import cameras_of_run, refined_views, shutters_of_run
         from luxel.viewer.progress import describe, opening
-        from luxel.viewer.runs import (
+        from luxel.viewer.reports.scoring import background_of, psnr_in_words, score
+        from luxel.viewer.scene_loading.learned_views import cameras_of_run, refined_views, shutters_of_run
+        from luxel.viewer.scene_loading.runs import (
             check_axes,
             is_field_run,
             keeps_lenses,
             load_any_scene,
         )
-        from luxel.viewer.scoring import background_of, psnr_in_words, score
+        from luxel.viewer.scene_loading.scene_facts import known_facts
         from luxel.viewer.segmenting import segmentation_scores
-        from luxel.viewer.web.drawable import render_function
+        from luxel.viewer.web.images.drawable import render_function
 
         device = pick_device(self.device)
         check_axes(self.scene, self.scene_axes)
@@ -172,12 +172,12 @@ class Eval(Options):
         """Evaluates a neural field on the data that it was trained on, as its training does."""
         import torch
 
-        from luxel.render.fields.peer import evaluate_by_luxel
-        from luxel.render.fields.training import in_words
-        from luxel.viewer.field_data import FieldOrigin
+        from luxel.render.fields.peers.tinycudann_field import evaluate_by_luxel
+        from luxel.render.fields.training.trainer import in_words
         from luxel.viewer.progress import opening
-        from luxel.viewer.report import RECORD, writing
-        from luxel.viewer.runs import load_run_field
+        from luxel.viewer.reports.evaluation_report import RECORD, writing
+        from luxel.viewer.scene_loading.field_data import FieldOrigin
+        from luxel.viewer.scene_loading.runs import load_run_field
 
         field = load_run_field(self.scene).to(device)
         if self.backend == "gsplat":
@@ -196,8 +196,8 @@ class Eval(Options):
         return 0
 
     def _origin(self) -> Origin:
-        from luxel.viewer.origin import Origin, load_origin
-        from luxel.viewer.runs import is_run
+        from luxel.viewer.scene_loading.capture_options import Origin, load_origin
+        from luxel.viewer.scene_loading.runs import is_run
 
         if not is_run(self.scene) and self.capture is None:
             raise LuxelError(
@@ -221,8 +221,8 @@ class Eval(Options):
     def _output(self) -> OutputFolder:
         """The folder of the report; refused before long work where other files are in its place."""
         from luxel.render.storage.folder import OutputFolder
-        from luxel.viewer.report import PAGE, RECORD, check_writable, report_of_run
-        from luxel.viewer.runs import is_field_run, is_run
+        from luxel.viewer.reports.evaluation_report import PAGE, RECORD, check_writable, report_of_run
+        from luxel.viewer.scene_loading.runs import is_field_run, is_run
 
         if self.out is None and is_run(self.scene):
             output = report_of_run(self.scene, force=self.force)

@@ -13,7 +13,7 @@ from luxel.render.bounds import Bounds, Options, Positive, ShareBelow1, Time
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import PRIMITIVES
 from luxel.viewer.commands.options import DeviceName, optional, pick_device
-from luxel.viewer.mesh_options import MeshFinish
+from luxel.viewer.exports.mesh_options import MeshFinish
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from luxel.render.fields.application import Application
     from luxel.render.primitives import Parameters
     from luxel.scenes import Capture
-    from luxel.scenes.files.scene_format import SceneFacts
+    from luxel.scenes.files.scenes.scene_format import SceneFacts
 
 
 @dataclass
@@ -106,13 +106,13 @@ class Export(Options):
     def execute(self) -> int:
         """Reads and writes; returns the exit status."""
         from luxel.render.fields.application import Application
-        from luxel.render.runs.run_config import has_config
+        from luxel.render.runs.folder.run_config import has_config
         from luxel.scenes import save_scene
-        from luxel.scenes.files.formats import find_format
-        from luxel.scenes.files.scene_files import lost_by
-        from luxel.viewer.known_facts import known_facts
-        from luxel.viewer.page_start import page_start
-        from luxel.viewer.runs import load_drawable
+        from luxel.scenes.files.scenes.registry import find_format
+        from luxel.scenes.files.scenes.scene_files import lost_by
+        from luxel.viewer.exports.page_settings import page_start
+        from luxel.viewer.scene_loading.runs import load_drawable
+        from luxel.viewer.scene_loading.scene_facts import known_facts
 
         self._check_options()
         if self.cameras:
@@ -145,8 +145,8 @@ class Export(Options):
 
     def _write_cameras(self) -> int:
         """Writes the COLMAP model of the capture that a run was trained on."""
-        from luxel.viewer.camera_export import write_cameras
-        from luxel.viewer.runs import has_capture
+        from luxel.viewer.exports.camera_export import write_cameras
+        from luxel.viewer.scene_loading.runs import has_capture
 
         if not has_capture(self.scene):
             raise LuxelError(
@@ -161,7 +161,7 @@ class Export(Options):
         """The primitives of the chosen objects, all without any; and their labels where these are to be written."""
         import torch
 
-        from luxel.viewer.runs import is_run
+        from luxel.viewer.scene_loading.runs import is_run
         from luxel.viewer.segmenting import find_object, run_objects
 
         if not self.object and not self.labels:
@@ -184,7 +184,7 @@ class Export(Options):
         return scene.select(rows.to(scene.device)), objects.labels[rows] if self.labels else None
 
     def _write_field(self, field: Application) -> int:
-        from luxel.viewer.mesh_export import write_field
+        from luxel.viewer.exports.mesh_export import write_field
 
         if self.object or self.labels:
             raise LuxelError(
@@ -204,7 +204,7 @@ class Export(Options):
         return 0
 
     def _write_mesh(self, scene: Parameters) -> int:
-        from luxel.viewer.mesh_export import write_hulls, write_surface
+        from luxel.viewer.exports.mesh_export import write_hulls, write_surface
 
         if PRIMITIVES[scene.primitive].engine.to_mesh is None:
             written = write_surface(
@@ -223,23 +223,23 @@ class Export(Options):
         return 0
 
     def _write_times(self, scene: Parameters, frames: int, facts: SceneFacts) -> int:
-        from luxel.viewer.time_export import write_times
+        from luxel.viewer.exports.time_export import write_times
 
         write_times(self.out, scene, *(self.times or self._range(scene)), frames, facts, force=self.force)
         return 0
 
     def _range(self, scene: Parameters) -> tuple[float, float]:
         """First and last time of the run's capture, or of the scene itself."""
-        from luxel.render.runs.run_config import has_config
-        from luxel.viewer.runs import times_of
+        from luxel.render.runs.folder.run_config import has_config
+        from luxel.viewer.scene_loading.runs import times_of
 
         times = times_of(scene, self._capture if has_config(self.scene) else None)
         assert times is not None
         return times
 
     def _capture(self) -> Capture:
-        from luxel.viewer.origin import load_origin
         from luxel.viewer.progress import opening
+        from luxel.viewer.scene_loading.capture_options import load_origin
 
         with opening("opening the capture") as on_progress:
             return load_origin(self.scene, self.capture).open(on_progress)
@@ -251,8 +251,8 @@ class Export(Options):
     def _check_options(self) -> None:
         """Refuses options that exclude each other or are out of range, whatever the scene holds."""
         from luxel.scenes.files.axes import known_axes
-        from luxel.scenes.files.formats import find_format, writable_suffixes
-        from luxel.scenes.files.mesh_files import textured_suffixes, writable_mesh_suffixes
+        from luxel.scenes.files.meshes.mesh_files import textured_suffixes, writable_mesh_suffixes
+        from luxel.scenes.files.scenes.registry import find_format, writable_suffixes
 
         known, scenes, meshes = find_format(self.out), writable_suffixes(), writable_mesh_suffixes()
         suffix = self.out.suffix.lower() if known is None else known.suffix
@@ -342,7 +342,7 @@ class Export(Options):
 
     def _check_primitive(self, scene: Parameters) -> None:
         """Refuses options that the scene's primitive does not support."""
-        from luxel.scenes.files.formats import find_format, formats_for
+        from luxel.scenes.files.scenes.registry import find_format, formats_for
 
         hulls = PRIMITIVES[scene.primitive].engine.to_mesh is not None
         if self.level is not None or (self.resolution is not None and hulls):
@@ -375,7 +375,7 @@ class Export(Options):
         """Refuses to replace files without --force, a folder by a file, or a file by a folder."""
         from luxel.render.storage.folder import entries_besides
         from luxel.render.storage.manifest import NAME as MANIFEST
-        from luxel.scenes.files.mesh_files import files_of
+        from luxel.scenes.files.meshes.mesh_files import files_of
 
         folder = self._folder_option()
         is_folder = os.path.isdir(self.out)

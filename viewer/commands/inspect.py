@@ -16,7 +16,7 @@ from luxel.viewer.commands.options import DepthValues, DeviceName, MaskUse, Pose
 
 if TYPE_CHECKING:
     from luxel.scenes.captures.checks import Inspection
-    from luxel.viewer.training_estimate import TrainingEstimate
+    from luxel.viewer.training.estimate import TrainingEstimate
 
 
 @dataclass
@@ -71,11 +71,11 @@ class Inspect(Options):
         """Opens the capture and checks it; 0 whatever is found."""
         from luxel.render.storage.folder import OutputFolder
         from luxel.scenes.captures.checks import inspect
-        from luxel.viewer.capture_report import PAGE, RECORD, write_report
-        from luxel.viewer.origin import Origin
         from luxel.viewer.progress import describe, opening
-        from luxel.viewer.report import check_writable
-        from luxel.viewer.training_estimate import estimate
+        from luxel.viewer.reports.capture_report import PAGE, RECORD, write_report
+        from luxel.viewer.reports.evaluation_report import check_writable
+        from luxel.viewer.scene_loading.capture_options import Origin
+        from luxel.viewer.training.estimate import estimate
 
         config, device = preset(self.preset), pick_device(self.device)
         origin = Origin.of(self, str(self.capture), 8)

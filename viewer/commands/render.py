@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
 
-    from luxel.render.camera import Camera
     from luxel.render.fields.application import Application
+    from luxel.render.geometry.camera import Camera
     from luxel.scenes import Capture
-    from luxel.scenes.files.scene_format import SceneFacts
+    from luxel.scenes.files.scenes.scene_format import SceneFacts
     from luxel.viewer.video import OutputFile
-    from luxel.viewer.web.drawable import Drawable
+    from luxel.viewer.web.images.drawable import Drawable
 
 At = Annotated[int, Bounds(0, 2**20, stated=False)]
 Direction = Annotated[float, Bounds(-1e6, 1e6, stated=False)]  # along an axis
@@ -106,12 +106,12 @@ class Render(Options):
     def execute(self) -> int:
         """Renders and writes; returns the exit status."""
         from luxel.render.fields.application import Application
-        from luxel.viewer.known_facts import known_facts
-        from luxel.viewer.mesh_scene import load_shown
         from luxel.viewer.progress import counting
-        from luxel.viewer.runs import keeps_lenses
+        from luxel.viewer.scene_loading.mesh_files import load_shown
+        from luxel.viewer.scene_loading.runs import keeps_lenses
+        from luxel.viewer.scene_loading.scene_facts import known_facts
         from luxel.viewer.video import require_output, write_video
-        from luxel.viewer.web.drawable import render_function
+        from luxel.viewer.web.images.drawable import render_function
 
         self._check()
         device = pick_device(self.device)
@@ -148,8 +148,8 @@ class Render(Options):
     def _write_image(self, scene: Application, own_width: int, own_height: int) -> int:
         """Writes the image of a field that is one, or the part in --window, in its own size or that of --width and
         --height."""
-        from luxel.scenes.files.image_files import check_image, write_image
-        from luxel.viewer.scoring import to_bytes
+        from luxel.scenes.files.images.image_files import check_image, write_image
+        from luxel.viewer.reports.scoring import to_bytes
 
         left, top, across, down = window = self.window or (0, 0, own_width, own_height)
         if not (0 <= left < left + across <= own_width and 0 <= top < top + down <= own_height):
@@ -205,7 +205,7 @@ class Render(Options):
         """
         import numpy as np
 
-        from luxel.viewer.runs import times_of
+        from luxel.viewer.scene_loading.runs import times_of
 
         if self.freeze is not None:
             return [self.freeze] * count
@@ -216,8 +216,8 @@ class Render(Options):
 
     @cached_property
     def _capture(self) -> Capture:
-        from luxel.viewer.origin import Origin, load_origin
         from luxel.viewer.progress import opening
+        from luxel.viewer.scene_loading.capture_options import Origin, load_origin
 
         with opening("opening the capture") as on_progress:
             origin = load_origin(self.scene, self.capture) if self._is_run() else Origin(str(self.capture))
@@ -229,9 +229,9 @@ class Render(Options):
         import numpy as np
         import torch
 
-        from luxel.render.runs.provenance import UntrustedRunError
+        from luxel.render.runs.folder.provenance import UntrustedRunError
         from luxel.scenes.paths import interpolate, interpolate_times, load_path, orbit, orbit_like
-        from luxel.viewer.runs import has_capture
+        from luxel.viewer.scene_loading.runs import has_capture
 
         if self.path is not None:
             path = load_path(self.path)
@@ -302,8 +302,8 @@ class Render(Options):
         return resized(cameras, self.width, self.height)
 
     def _colour(self) -> tuple[float, float, float]:
-        from luxel.render.runs.run_folder import RunFolder
-        from luxel.viewer.scoring import COLOURS
+        from luxel.render.runs.folder.run_folder import RunFolder
+        from luxel.viewer.reports.scoring import COLOURS
 
         if self.background != "auto":
             return COLOURS[self.background]
@@ -327,8 +327,8 @@ class Render(Options):
         """Yields the frames, uint8 [H, W, 3], or [H, W, 4] with straight alpha."""
         import torch
 
-        from luxel.viewer.scoring import to_bytes
-        from luxel.viewer.web.shading import drawing_options
+        from luxel.viewer.reports.scoring import to_bytes
+        from luxel.viewer.web.images.shading import drawing_options
 
         behind = torch.tensor((0.0, 0.0, 0.0) if self.transparent else colour, device=device)
         for camera, time in zip(cameras, times, strict=True):
@@ -344,7 +344,7 @@ class Render(Options):
             yield to_bytes(torch.cat([straight, frame.alpha[..., None]], -1))
 
     def _default_out(self) -> Path:
-        from luxel.viewer.runs import is_run
+        from luxel.viewer.scene_loading.runs import is_run
 
         name = "orbit" if self.path is None else self.path.stem
         if is_run(self.scene):
@@ -352,12 +352,12 @@ class Render(Options):
         return self.scene.with_name(f"{self.scene.stem}-{name}.mp4")
 
     def _output(self, path: Path) -> OutputFile:
-        from luxel.viewer.runs import is_run
+        from luxel.viewer.scene_loading.runs import is_run
         from luxel.viewer.video import OutputFile
 
         return OutputFile(path, run=self.scene if is_run(self.scene) else None, force=self.force)
 
     def _is_run(self) -> bool:
-        from luxel.render.runs.run_config import has_config
+        from luxel.render.runs.folder.run_config import has_config
 
         return has_config(self.scene)

@@ -12,14 +12,14 @@ import tyro
 
 from luxel.render.bounds import Bounds, Folder, Options
 from luxel.render.errors import LuxelError
-from luxel.render.runs.owner import own
+from luxel.render.runs.folder.owner import own
 from luxel.render.segment.options import SolveOptions
 from luxel.viewer.commands.options import DeviceName, SegmenterName, optional, pick_device
 
 if TYPE_CHECKING:
     import torch
 
-    from luxel.render.camera import View
+    from luxel.render.geometry.camera import View
     from luxel.render.primitives import Parameters
     from luxel.render.segment import Prompt
     from luxel.render.segment.objects import Objects, SceneObject
@@ -97,7 +97,7 @@ class Segment(Options):
             save_objects,
             scene_digest,
         )
-        from luxel.viewer.runs import load_any_scene, run_folder
+        from luxel.viewer.scene_loading.runs import load_any_scene, run_folder
 
         self._check()
         folder, device = run_folder(self.run), pick_device(self.device)
@@ -155,15 +155,15 @@ class Segment(Options):
             )
 
     def _open(self) -> Capture:
-        from luxel.viewer.origin import load_origin
         from luxel.viewer.progress import opening
+        from luxel.viewer.scene_loading.capture_options import load_origin
 
         origin = load_origin(self.run, self.capture)
         with opening("opening the capture") as on_progress:
             return origin.open(on_progress)
 
     def _antialiased(self, folder: Path, scene: Parameters) -> bool:
-        from luxel.render.runs.run_config import has_config
+        from luxel.render.runs.folder.run_config import has_config
         from luxel.render.train.resume import read_config
 
         return scene.antialiases and has_config(folder) and read_config(folder)[0].antialiased
@@ -172,7 +172,7 @@ class Segment(Options):
         import torch
 
         from luxel.render.segment import NO_LABEL
-        from luxel.scenes.captures.label_files import read_label_maps
+        from luxel.scenes.captures.images.label_files import read_label_maps
 
         if before.objects:
             raise LuxelError(

@@ -12,7 +12,7 @@ import tyro
 from luxel.render.backends import rasterizer
 from luxel.render.bounds import Bounds, Every, Folder, Megapixels, Options, Pixels
 from luxel.render.errors import LuxelError
-from luxel.render.runs.owner import own
+from luxel.render.runs.folder.owner import own
 from luxel.render.train.config import TrainConfig
 from luxel.scenes.captures.panoramas.layout import PanoramaOptions
 from luxel.viewer.commands.options import (
@@ -27,7 +27,7 @@ from luxel.viewer.commands.options import (
 )
 
 if TYPE_CHECKING:
-    from luxel.viewer.origin import Origin
+    from luxel.viewer.scene_loading.capture_options import Origin
 
 
 @dataclass
@@ -139,17 +139,17 @@ class Train(Options):
 
     def execute(self) -> int:
         """Opens the capture, trains, measures; returns the exit status."""
-        from luxel.scenes.captures.video import video_file
-        from luxel.viewer.origin import Origin
+        from luxel.scenes.captures.images.video import video_file
         from luxel.viewer.progress import describe, opening
-        from luxel.viewer.runs import (
+        from luxel.viewer.scene_loading.capture_options import Origin
+        from luxel.viewer.scene_loading.runs import (
             allow_replacing,
             discard_unstarted,
             load_any_scene,
             new_run_folder,
             run_folder,
         )
-        from luxel.viewer.training import fit
+        from luxel.viewer.training.train_scene import fit
 
         config = self.training()
         config.check()
@@ -208,8 +208,8 @@ class Train(Options):
                 raise
 
     def _origin_of_resumed(self) -> Origin:
-        from luxel.render.runs.provenance import UntrustedRunError
-        from luxel.viewer.origin import Origin, load_origin
+        from luxel.render.runs.folder.provenance import UntrustedRunError
+        from luxel.viewer.scene_loading.capture_options import Origin, load_origin
 
         assert self.resume is not None
         capture = None if self.capture is None else self.capture.resolve()

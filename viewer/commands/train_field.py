@@ -17,14 +17,14 @@ from luxel.render.bounds import Every, Folder, Megapixels, Options, Pixels
 from luxel.render.errors import LuxelError
 from luxel.render.fields.applications import APPLICATIONS
 from luxel.render.fields.config import FieldConfig, config_of_run, defaults, option_owners
-from luxel.render.runs.owner import own
+from luxel.render.runs.folder.owner import own
 from luxel.viewer.commands.options import DeviceName, MaskUse, Serve, given, optional, pick_device
 
 BATCH_ON_CPU = 1 << 13  # default of --batch on a CPU, samples per step
 GPU_DEVICES = ("/dev/nvidia*", "/dev/nvhost*", "/dev/dxg")  # of a GPU, an embedded one, and one within WSL
 
 if typing.TYPE_CHECKING:
-    from luxel.viewer.field_data import FieldData, FieldOrigin
+    from luxel.viewer.scene_loading.field_data import FieldData, FieldOrigin
     from luxel.viewer.web.session import Session
 
 
@@ -86,7 +86,7 @@ class TrainField(Options):
             return True
         if (folder := given(arguments, "--resume")) is None:
             return False
-        from luxel.viewer.runs import is_field_run
+        from luxel.viewer.scene_loading.runs import is_field_run
 
         return is_field_run(Path(folder))
 
@@ -99,8 +99,8 @@ class TrainField(Options):
         """
         command = TrainField()
         if (resumed := given(arguments, "--resume")) is not None:
-            from luxel.render.runs.run_folder import RunFolder
-            from luxel.viewer.runs import run_folder
+            from luxel.render.runs.folder.run_folder import RunFolder
+            from luxel.viewer.scene_loading.runs import run_folder
 
             folder = run_folder(Path(resumed))
             _require_run_of(folder, given(arguments, "--field"))
@@ -115,11 +115,11 @@ class TrainField(Options):
 
     def execute(self) -> int:
         """Opens the data, trains, evaluates; returns the exit status."""
-        from luxel.render.fields.training import FieldTrainer
+        from luxel.render.fields.training.trainer import FieldTrainer
         from luxel.viewer.progress import opening
-        from luxel.viewer.runs import discard_unstarted
-        from luxel.viewer.training import run_watched
-        from luxel.viewer.web.drawable import render_field
+        from luxel.viewer.scene_loading.runs import discard_unstarted
+        from luxel.viewer.training.train_scene import run_watched
+        from luxel.viewer.web.images.drawable import render_field
 
         self.config.check()
         self._check_data_options()
@@ -159,7 +159,7 @@ class TrainField(Options):
 
     def _check_data_options(self) -> None:
         """Refuses options that say how data of another type are opened."""
-        from luxel.viewer.field_data import applications_with_option, data_type_of
+        from luxel.viewer.scene_loading.field_data import applications_with_option, data_type_of
 
         taken = data_type_of(self.config.field).options
         for option in ("max_size", "max_megapixels", "stream", "holdout_every", "masks"):
@@ -168,10 +168,10 @@ class TrainField(Options):
                 raise _foreign_option(option, self.config.field, applications_with_option(option))
 
     def _folder_and_origin(self) -> tuple[Path, FieldOrigin]:
-        from luxel.render.runs.run_folder import RunFolder
-        from luxel.viewer.field_data import FieldOrigin, require_kind
-        from luxel.viewer.origin import Origin
-        from luxel.viewer.runs import allow_replacing, new_run_folder, run_folder
+        from luxel.render.runs.folder.run_folder import RunFolder
+        from luxel.viewer.scene_loading.capture_options import Origin
+        from luxel.viewer.scene_loading.field_data import FieldOrigin, require_kind
+        from luxel.viewer.scene_loading.runs import allow_replacing, new_run_folder, run_folder
 
         capture = Origin("", self.holdout_every, self.max_size, self.masks, self.max_megapixels)
         if self.resume is None:
@@ -205,7 +205,7 @@ class TrainField(Options):
 
     def _overrides(self, folder: Path) -> dict[str, Any]:
         """Values of the configuration that the options change in a resumed run, by name."""
-        from luxel.render.runs.run_folder import RunFolder
+        from luxel.render.runs.folder.run_folder import RunFolder
 
         before = config_of_run(folder, RunFolder.read_body(folder)).to_dict()
         after = self.config.to_dict()
@@ -246,7 +246,7 @@ def _foreign_option(name: str, kind: str, owners: Sequence[str]) -> LuxelError:
 
 def _require_run_of(folder: Path, expected: str | None) -> None:
     """Raises LuxelError where a run is of primitives, or of another field than ``expected``; None: of any field."""
-    from luxel.render.runs.run_folder import RunFolder
+    from luxel.render.runs.folder.run_folder import RunFolder
 
     kind = RunFolder.read_body(folder)["config"].get("field")
     if kind is None or expected not in (None, kind):
@@ -258,7 +258,7 @@ def _require_run_of(folder: Path, expected: str | None) -> None:
 
 
 def _session(trainer: Any, data: FieldData) -> Session:
-    from luxel.viewer.web.drawable import field_orientation
+    from luxel.viewer.web.images.drawable import field_orientation
     from luxel.viewer.web.session import TrainingSession
 
     orientation = field_orientation(trainer.application, data.up, data.background)
@@ -266,7 +266,7 @@ def _session(trainer: Any, data: FieldData) -> Session:
 
 
 def _conclude(trainer: Any, result: Any) -> None:
-    from luxel.viewer.training import ENDS
+    from luxel.viewer.training.train_scene import ENDS
 
     speed = f"{result.step / result.train_seconds:.1f} steps/s" if result.train_seconds > 0 else "-"
     print(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Parameters
 from luxel.viewer.edit.outlines import within_polygon, within_stroke
 

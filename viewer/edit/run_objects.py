@@ -8,7 +8,7 @@ from pathlib import Path
 
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import Parameters
-from luxel.render.runs.owner import OwnedError, own
+from luxel.render.runs.folder.owner import OwnedError, own
 from luxel.render.segment.objects import (
     FILE,
     Objects,

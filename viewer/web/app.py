@@ -17,13 +17,15 @@ import viser
 from luxel.render.errors import LuxelError
 from luxel.viewer.web.access.credentials import reachable
 from luxel.viewer.web.access.free_memory import FreeMemory, limit_heaps
+from luxel.viewer.web.access.guard import Guard, bind, is_loopback
 from luxel.viewer.web.access.limits import Limits
 from luxel.viewer.web.access.viser_events import make_buffers_safe
 from luxel.viewer.web.editing.stroke_messages import STROKE_PATH
 from luxel.viewer.web.editing.stroke_server import SCRIPTS_FOLDER as STROKE_SCRIPTS
 from luxel.viewer.web.editing.stroke_server import STROKES
-from luxel.viewer.web.first_image import FIRST_IMAGE_PATH, FirstImage
-from luxel.viewer.web.guard import Guard, bind, is_loopback
+from luxel.viewer.web.images.first_image import FIRST_IMAGE_PATH, FirstImage
+from luxel.viewer.web.images.shading import Render
+from luxel.viewer.web.images.thumbnails import Thumbnails
 from luxel.viewer.web.navigate import Pose, find_extent, first_pose, orbit_point
 from luxel.viewer.web.page import Page
 from luxel.viewer.web.pair.session import PairSession
@@ -36,12 +38,10 @@ from luxel.viewer.web.panels.panel import (
     open_shared_panels,
 )
 from luxel.viewer.web.session import Session
-from luxel.viewer.web.shading import Render
 from luxel.viewer.web.shell.messages import SHELL_PATH
 from luxel.viewer.web.shell.page_shell import PageShell
 from luxel.viewer.web.shell.shell_server import SCRIPTS_FOLDER as SHELL_SCRIPTS
 from luxel.viewer.web.shell.shell_server import ShellServer
-from luxel.viewer.web.thumbnails import Thumbnails
 from luxel.viewer.web.transport.routes import Routes
 from luxel.viewer.web.transport.stream_server import StreamEnd, StreamServer
 
@@ -89,7 +89,7 @@ class ViewerApp:
         port: preferred port; if it is in use, the next free one is taken (see ``url``) and a line is logged.
         share_of_time: largest fraction of wall time that rendering for pages may take from training, in (0, 1].
         token: secret of at least 12 characters that a browser must send; it is part of ``url``.
-        render: render function; luxel.render.rasterize if None.
+        render: render function; luxel.render.raster.rasterize if None.
         panels: tools of the pages, in their order.
         limits: on pages, messages and wrong tokens.
         tls: certificate and key (see `luxel.viewer.web.access.credentials.tls_context`); None serves plain HTTP.
@@ -163,7 +163,7 @@ class ViewerApp:
             return self.url
         limit_heaps()
         if self._render is None:
-            from luxel.render.rasterize import rasterize
+            from luxel.render.raster.rasterize import rasterize
 
             self._render = rasterize
         with self.session.borrow() as scene:

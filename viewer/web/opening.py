@@ -13,14 +13,14 @@ import torch
 from luxel.render.backends import Backend
 from luxel.render.errors import LuxelError
 from luxel.scenes import Capture
-from luxel.scenes.files.scene_format import SceneFacts
-from luxel.viewer.known_facts import known_facts
-from luxel.viewer.learnt_views import refined_views
-from luxel.viewer.mesh_scene import load_shown
-from luxel.viewer.origin import Origin, in_words, load_origin
+from luxel.scenes.files.scenes.scene_format import SceneFacts
 from luxel.viewer.progress import opening
-from luxel.viewer.runs import has_capture, is_field_run, is_run, keeps_lenses
-from luxel.viewer.web.drawable import orientation, render_function
+from luxel.viewer.scene_loading.capture_options import Origin, in_words, load_origin
+from luxel.viewer.scene_loading.learned_views import refined_views
+from luxel.viewer.scene_loading.mesh_files import load_shown
+from luxel.viewer.scene_loading.runs import has_capture, is_field_run, is_run, keeps_lenses
+from luxel.viewer.scene_loading.scene_facts import known_facts
+from luxel.viewer.web.images.drawable import orientation, render_function
 from luxel.viewer.web.session import StaticSession
 
 
@@ -40,7 +40,7 @@ def open_session(
         device: that draws it.
         backend: rasterizer backend of primitives.
         capture: whose cameras are shown; None: the capture that the run was trained on, if it can be opened.
-        keep_non_finite: of primitives, see `luxel.scenes.files.scene_files.finite_primitives`.
+        keep_non_finite: of primitives, see `luxel.scenes.files.scenes.scene_files.finite_primitives`.
         axes: of a scene file, see `luxel.scenes.load_primitives`.
 
     Raises:

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from luxel.render.camera import View
+from luxel.render.geometry.camera import View
 from luxel.viewer.edit.masks import Mode
+from luxel.viewer.web.images.shading import Render, Sample
+from luxel.viewer.web.images.stream import ClientStream, StreamReport
+from luxel.viewer.web.images.thumbnails import Thumbnails
 from luxel.viewer.web.navigate import Pose, SceneExtent, first_pose, focused, jump, place, turn_up
 from luxel.viewer.web.session import Session
-from luxel.viewer.web.shading import Render, Sample
-from luxel.viewer.web.stream import ClientStream, StreamReport
-from luxel.viewer.web.thumbnails import Thumbnails
 from luxel.viewer.web.transport.sinks import PageSink
 
 log = logging.getLogger("luxel.viewer")
@@ -49,7 +49,7 @@ class Page:
         session: the scene behind the page.
         extent: centre, size and up direction of the scene.
         up: direction [3] that is up on the page; that of the scene until another one is chosen.
-        render: draws the scene, called like luxel.render.rasterize.
+        render: draws the scene, called like luxel.render.raster.rasterize.
         thumbnails: small versions of the views' images, shared by all pages.
         stream: renders the images of this page.
         sink: takes the images to the page; ``sink.stream.figures`` has latency and costs as the page measures them.

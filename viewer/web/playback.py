@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from luxel.render.camera import View
-from luxel.viewer.web.drawable import Drawable
+from luxel.render.geometry.camera import View
+from luxel.viewer.web.images.drawable import Drawable
 
 NORMALISED_SECONDS = 4.0  # playing time of a capture whose times are fractions of it, not seconds
 STEPS = 1000  # least number of steps of a slider

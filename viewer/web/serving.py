@@ -48,7 +48,7 @@ def start_viewer(session: Session, serve: Serve, render: Callable[..., Any] | No
     Args:
         session: the scene.
         serve: where to listen.
-        render: render function; luxel.render.rasterize if None.
+        render: render function; luxel.render.raster.rasterize if None.
 
     Raises:
         LuxelError: the viewer cannot listen on the address, or other machines can reach it and there is no token.

@@ -11,10 +11,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from luxel.render.camera import View
 from luxel.render.errors import LuxelError
-from luxel.viewer.web.access.fair_turns import FairTurns
-from luxel.viewer.web.drawable import Drawable
+from luxel.render.geometry.camera import View
+from luxel.viewer.web.access.fair_queue import FairTurns
+from luxel.viewer.web.images.drawable import Drawable
 from luxel.viewer.web.playback import time_range
 
 STATUS_LIFETIME = 0.2  # seconds for which one status of the trainer is shown to all pages

@@ -8,7 +8,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-from luxel.render.runs.metrics_log import LARGEST, LONGEST
+from luxel.render.runs.folder.metrics_log import LARGEST, LONGEST
 from luxel.render.storage.descriptors import open_regular
 
 PIECE = 1 << 20  # bytes that are read at once

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "abi/mesh.h"
-#include "math/mesh.h"
+#include "math/mesh/distance.h"
 #include "kernels/error.h"
 #include "kernels/arguments.h"
 

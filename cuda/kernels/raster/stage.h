@@ -2,7 +2,7 @@
 #pragma once
 
 #include "abi/raster.h"
-#include "math/shutter.h"
+#include "math/camera/shutter.h"
 #include "kernels/arguments.h"
 
 namespace luxel {

@@ -1,6 +1,6 @@
 // CPU twin of adam: one pass over every parameter group.
 #include "abi/train.h"
-#include "math/adam.h"
+#include "math/train/adam.h"
 #include "kernels/error.h"
 
 namespace luxel {

@@ -1,6 +1,6 @@
 // adam on the GPU: one launch for all parameter groups, four numbers a thread.
 #include "abi/train.h"
-#include "math/adam.h"
+#include "math/train/adam.h"
 #include "device/launch.cuh"
 
 namespace luxel {

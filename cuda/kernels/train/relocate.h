@@ -3,7 +3,7 @@
 
 #include "abi/train.h"
 #include "math/philox.h"
-#include "math/relocation.h"
+#include "math/train/relocation.h"
 
 namespace luxel {
 

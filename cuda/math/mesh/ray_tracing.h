@@ -7,7 +7,7 @@
 // with a difference: see rounded_product.
 #pragma once
 
-#include "math/mesh.h"
+#include "math/mesh/distance.h"
 #if !defined(__CUDACC__)
 #include "math/simd.h"
 #endif

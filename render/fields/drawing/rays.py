@@ -7,14 +7,14 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 
 
 def camera_rays(camera: Camera) -> tuple[Tensor, Tensor]:
     """A ray through the centre of every pixel, row by row.
 
     Args:
-        camera: one; see `luxel.render.camera` for the conventions.
+        camera: one; see `luxel.render.geometry.camera` for the conventions.
 
     Returns:
         origins [H W, 3] and unit directions [H W, 3], world coordinates.

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera
 from luxel.render.fields.drawing.frame_mode import StreamOrder, frame_mode
 from luxel.render.fields.drawing.wavefront_polled import LONGEST, PER_RAY
+from luxel.render.geometry.camera import Camera
 from luxel.render.ops.field.march_limits import MIN_TRANSMITTANCE
 from luxel.render.ops.field.march_rays import Region
 from luxel.render.ops.field.render_wave import begin_waves_, composite_wave_, march_wave_

@@ -1,4 +1,4 @@
-"""Real spherical harmonics of directions as torch operations; kernels have theirs in cuda/math/sh.h."""
+"""Real spherical harmonics of directions as torch operations; kernels have theirs in cuda/math/raster/sh.h."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.mesh.tree import MeshTree
 from luxel.render.native import library_for
 from luxel.render.ops.mesh.tree_shape import tree_shape

@@ -47,8 +47,8 @@ def project_gaussians(
 
     Args:
         parameters: the raw tensors of `Gaussians`, in its order.
-        world_to_cam: [C, 4, 4]. intrinsics: [C, 4], pixels; with lenses [C, 12], see `luxel.render.lens`: mean and
-            covariance on the screen are then those of images of sigma points (Wu et al. 2025, "3DGUT").
+        world_to_cam: [C, 4, 4]. intrinsics: [C, 4], pixels; with lenses [C, 12], see `luxel.render.geometry.lens`: mean
+            and covariance on the screen are then those of images of sigma points (Wu et al. 2025, "3DGUT").
         width, height: image size in pixels.
         sh_degree: degree evaluated, limited by the coefficients that are stored.
         near, far: range of depths drawn, 0 < near.
@@ -57,7 +57,8 @@ def project_gaussians(
         with_depth, with_normals: append depth, world-space normal to the values.
         statistics: [N, 4], filled by the backward: sums of the norm of d loss / d mean2d (half image sizes), of
             its per-pixel absolute version, times seen, largest radius relative to the image.
-        shutters: rolling shutters of the cameras, [C, 8], see `luxel.render.shutter`; differentiable by the velocities.
+        shutters: rolling shutters of the cameras, [C, 8], see `luxel.render.geometry.shutter`; differentiable by the
+            velocities.
 
     Returns:
         splats [C, N, 8] (x, y, opacity, depth, conic a, b, c, radius; rows of culled Gaussians undefined),

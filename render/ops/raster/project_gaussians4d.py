@@ -51,14 +51,15 @@ def project_gaussians4d(
 
     Args:
         parameters: the raw tensors of `luxel.render.primitives.gaussians4d.Gaussians4d`, in its order.
-        world_to_cam: [C, 4, 4]. intrinsics: [C, 4], pixels; with lenses [C, 12], see `luxel.render.lens`: mean and
-            covariance on the screen are then those of images of sigma points (Wu et al. 2025, "3DGUT").
+        world_to_cam: [C, 4, 4]. intrinsics: [C, 4], pixels; with lenses [C, 12], see `luxel.render.geometry.lens`: mean
+            and covariance on the screen are then those of images of sigma points (Wu et al. 2025, "3DGUT").
         timestamps: time of each camera, in what the Gaussians' times count in, [C]; differentiable.
         width, height, sh_degree, near, far, dilation, antialiased, with_depth, with_normals: as in
             `luxel.render.ops.raster.project_gaussians.project_gaussians`. Normals have no gradient.
         statistics: [N, 4], filled by the backward: sums over the views of the norm of d loss / d mean2d (half image
             sizes) and of |d loss of the view / d times|, times seen, largest radius relative to the image.
-        shutters: rolling shutters of the cameras, [C, 8], see `luxel.render.shutter`; differentiable by the velocities.
+        shutters: rolling shutters of the cameras, [C, 8], see `luxel.render.geometry.shutter`; differentiable by the
+            velocities.
 
     Returns:
         What `project_gaussians` returns: splats [C, N, 8], values [C, N, D], tile_counts [C, N], totals [2].

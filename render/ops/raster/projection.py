@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from luxel.render.lens import NUMBERS as LENS_NUMBERS
+from luxel.render.geometry.lens import NUMBERS as LENS_NUMBERS
+from luxel.render.geometry.shutter import NUMBERS as SHUTTER_NUMBERS
 from luxel.render.native import library_for
 from luxel.render.ops.registry import define, register_implementation, require
-from luxel.render.shutter import NUMBERS as SHUTTER_NUMBERS
 
 REST = (0, 3, 8, 15)  # coefficients above degree 0, by SH degree
 TYPES = {

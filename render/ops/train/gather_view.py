@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from luxel.render.lens import NUMBERS as LENS_NUMBERS
+from luxel.render.geometry.lens import NUMBERS as LENS_NUMBERS
 from luxel.render.native import library_for
 from luxel.render.ops.registry import define, register_implementation, require
 
@@ -40,7 +40,7 @@ def gather_view(
     Args:
         images: straight colours, uint8 [P, H, W, 3]. alphas, weights: uint8 [P, H, W] or None.
         poses: world_to_cam of all views, float32 [V, 4, 4]. intrinsics: float32 [V, 4], pixels; with
-            lenses [V, 12], see `luxel.render.camera.Camera.calibration`.
+            lenses [V, 12], see `luxel.render.geometry.camera.Camera.calibration`.
         table: int32 [1 + R, 28]; the first number is the cursor, row 1 + cursor is read: image, view, ten floats
             (as their bits), the background (three floats), the step, the time of the view (a float), eleven more.
         views: B, the number of rows from that one on; all outputs then have a leading B.

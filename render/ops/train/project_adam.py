@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from luxel.render.geometry.shutter import NUMBERS as SHUTTER_NUMBERS
 from luxel.render.native import library_for
 from luxel.render.ops.raster.projection import OFF, Projection, projection_of, type_of
 from luxel.render.ops.registry import define, register_implementation, require
-from luxel.render.shutter import NUMBERS as SHUTTER_NUMBERS
 
 OPERANDS = 16  # of the operation after the penalties, from tile_counts to g_shutters
 

@@ -9,16 +9,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Points
 from luxel.render.errors import LuxelError
-from luxel.render.lens import NO_LENS, NO_LENS_REMEDY
+from luxel.render.geometry.camera import Points
+from luxel.render.geometry.lens import NO_LENS, NO_LENS_REMEDY
+from luxel.render.geometry.shutter import NO_SHUTTER, NO_SHUTTER_REMEDY
 from luxel.render.ops.raster.convex_points import FEWEST, MOST
 from luxel.render.ops.raster.project_convexes import project_convexes
 from luxel.render.primitives.convexes.options import STARTING_SIGMA
 from luxel.render.primitives.gaussians.parameters import SH_C0, neighbour_distance
 from luxel.render.primitives.parameters import Parameters, Projected, Viewing
 from luxel.render.primitives.similarity import Similarity
-from luxel.render.shutter import NO_SHUTTER, NO_SHUTTER_REMEDY
 
 MASK_THRESHOLD = 0.01  # a convex whose mask is not above this is not drawn
 

@@ -7,7 +7,7 @@ from math import log
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Points
+from luxel.render.geometry.camera import Points
 from luxel.render.primitives.convexes.parameters import Convexes
 from luxel.render.primitives.spec import LossContext, Start, Term
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Points
+from luxel.render.geometry.camera import Points
 from luxel.render.ops.raster.project_gaussians import project_gaussians
 from luxel.render.primitives.parameters import SH_C0, Parameters, Projected, Viewing
 from luxel.render.primitives.similarity import Similarity

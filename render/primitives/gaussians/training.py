@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from luxel.render.camera import Points
+from luxel.render.geometry.camera import Points
 from luxel.render.primitives.gaussians.parameters import Gaussians
 from luxel.render.primitives.spec import LossContext, Start
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Points
+from luxel.render.geometry.camera import Points
 from luxel.render.ops.raster.project_gaussians4d import project_gaussians4d
 from luxel.render.ops.raster.slice_gaussians4d import Slice, slice_gaussians4d
 from luxel.render.primitives.gaussians.parameters import Gaussians

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from luxel.render.camera import Points
+from luxel.render.geometry.camera import Points
 from luxel.render.ops.train.opacity_entropy import opacity_entropy
 from luxel.render.primitives.gaussians4d.neighbourhood import Neighbourhood
 from luxel.render.primitives.gaussians4d.options import Gaussians4dLoss

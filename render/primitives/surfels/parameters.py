@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Points
 from luxel.render.errors import LuxelError
-from luxel.render.lens import NO_LENS, NO_LENS_REMEDY
+from luxel.render.geometry.camera import Points
+from luxel.render.geometry.lens import NO_LENS, NO_LENS_REMEDY
+from luxel.render.geometry.shutter import NO_SHUTTER, NO_SHUTTER_REMEDY
 from luxel.render.ops.raster.project_surfels import project_surfels
 from luxel.render.primitives.gaussians.parameters import (
     SH_C0,
@@ -22,7 +23,6 @@ from luxel.render.primitives.gaussians.parameters import (
 from luxel.render.primitives.gaussians4d.parameters import matrix_to_quat
 from luxel.render.primitives.parameters import Parameters, Projected, Viewing
 from luxel.render.primitives.similarity import Similarity
-from luxel.render.shutter import NO_SHUTTER, NO_SHUTTER_REMEDY
 
 NEIGHBOURS = 8  # points that give the plane of a first surfel, itself included
 FLATNESS = 0.01  # thickness of a Gaussian in place of a surfel, of its smaller standard deviation

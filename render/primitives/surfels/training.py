@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from luxel.render.camera import Points
+from luxel.render.geometry.camera import Points
 from luxel.render.primitives.spec import LossContext, Start
 from luxel.render.primitives.surfels.parameters import Surfels
 

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.reference.raster.blend_gaussians import Blended, blend_reference
 
-LOW_PASS = 0.3  # standard deviation of the low-pass filter, px; kLowPass of cuda/math/surfels/policy.h
+LOW_PASS = 0.3  # standard deviation of the low-pass filter, px; kLowPass of cuda/math/raster/surfel_policy.h
 
 
 class Intersections(NamedTuple):

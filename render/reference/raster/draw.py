@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives.convexes import Convexes
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.primitives.gaussians4d import Gaussians4d

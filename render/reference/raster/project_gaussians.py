@@ -8,8 +8,8 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera
-from luxel.render.lens import FISHEYE, LIMIT, MODEL, image_through
+from luxel.render.geometry.camera import Camera
+from luxel.render.geometry.lens import FISHEYE, LIMIT, MODEL, image_through
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.reference.raster.sh import sh_color
@@ -152,7 +152,7 @@ def _project(
 
 
 def roll_reference(in_camera: Tensor, camera: Camera) -> Tensor:
-    """Points where they are when their rows are read, [N, 3]; see `luxel.render.shutter`."""
+    """Points where they are when their rows are read, [N, 3]; see `luxel.render.geometry.shutter`."""
     assert camera.shutter is not None
     linear, angular, direction = camera.shutter.to(in_camera).split((3, 3, 2))
     velocity = linear + torch.linalg.cross(angular.expand_as(in_camera), in_camera)

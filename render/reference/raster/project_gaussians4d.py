@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.ops.raster.slice_gaussians4d import rotor_to_matrix
 from luxel.render.primitives.gaussians4d import Gaussians4d
 from luxel.render.reference.raster.project_gaussians import Ellipsoids, Splats, project_ellipsoids_reference

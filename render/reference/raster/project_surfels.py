@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives.surfels import Surfels
 from luxel.render.reference.raster.blend_surfels import LOW_PASS
 from luxel.render.reference.raster.project_gaussians import quat_to_matrix

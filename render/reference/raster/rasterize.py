@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.reference.raster.bin_splats import TILE, bin_splats_reference
 from luxel.render.reference.raster.blend_gaussians import Blended, blend_gaussians_reference, tile_pixels
@@ -16,7 +16,10 @@ from luxel.render.reference.raster.project_gaussians import Splats, project_gaus
 
 
 class ReferenceFrame(NamedTuple):
-    """Images as of `luxel.render.rasterize.Frame`, and two fields for tests. [C, H, W, ...] for batched cameras."""
+    """Images as of `luxel.render.raster.rasterize.Frame`, and two fields for tests.
+
+    [C, H, W, ...] for batched cameras.
+    """
 
     rgb: Tensor  # [H, W, 3]
     alpha: Tensor  # [H, W]
@@ -43,7 +46,7 @@ def rasterize_reference(
     features: Tensor | None = None,
     tiles: Sequence[int] | None = None,
 ) -> ReferenceFrame:
-    """Renders Gaussians; the arguments and results are those of `luxel.render.rasterize.rasterize`.
+    """Renders Gaussians; the arguments and results are those of `luxel.render.raster.rasterize.rasterize`.
 
     Args:
         tiles: numbers (row-major) of the 16x16 tiles to render; pixels of other tiles are 0. None: all. For large

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives.convexes import Convexes
 from luxel.render.reference.raster.bin_convexes import bin_convexes_reference
 from luxel.render.reference.raster.blend_convexes import blend_convexes_reference

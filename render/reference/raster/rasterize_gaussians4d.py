@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives.gaussians4d import Gaussians4d
 from luxel.render.reference.raster.project_gaussians4d import project_gaussians4d_reference
 from luxel.render.reference.raster.rasterize import ReferenceFrame, draw_splats_reference, each_camera

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives.surfels import Surfels
 from luxel.render.reference.raster.bin_splats import list_tiles_reference
 from luxel.render.reference.raster.blend_gaussians import Blended

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.segment.segmenter import Prompt
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
+from luxel.render.geometry.camera import Camera
 from luxel.render.segment.segmenter import Prompt
 
 
@@ -17,7 +17,8 @@ class GivenMaps:
     """A `luxel.render.segment.providers.MaskProvider` of label maps that are given.
 
     Args:
-        maps: uint8 [H, W], by name of the view, such as `luxel.scenes.captures.label_files.read_label_maps` reads.
+        maps: uint8 [H, W], by name of the view, such as `luxel.scenes.captures.images.label_files.read_label_maps`
+            reads.
     """
 
     def __init__(self, maps: Mapping[str, np.ndarray | Tensor]) -> None:

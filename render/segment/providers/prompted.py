@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
+from luxel.render.geometry.camera import Camera
 from luxel.render.segment.segmenter import Prompt, Segmenter, on_cpu
 
 

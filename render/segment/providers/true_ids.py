@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
+from luxel.render.geometry.camera import Camera
 from luxel.render.segment.providers.given_maps import GivenMaps
 from luxel.render.segment.segmenter import Prompt
 from luxel.render.segment.votes import NO_LABEL
@@ -20,7 +20,7 @@ class TrueIds:
 
     Args:
         ids: numbers of the solids from 1, 0 for no surface, uint8 [H, W], by name of the view; see
-            `luxel.scenes.captures.true_ids.read_ids`.
+            `luxel.scenes.captures.images.true_ids.read_ids`.
 
     Raises:
         LuxelError: more than 254 solids.

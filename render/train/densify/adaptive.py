@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from luxel.render.bounds import Bounds, Positive, Steps, StepsOrNever, Weight
 from luxel.render.train.densify.strategy import Strategy
-from luxel.render.train.schedules import Window
+from luxel.render.train.step.schedules import Window
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
     from luxel.render.train.densify.situation import Refinement, Situation
-    from luxel.render.train.optimizer import Optimizer
+    from luxel.render.train.store.optimizer import Optimizer
 
 
 @dataclass

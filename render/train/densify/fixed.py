@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from luxel.render.bounds import ShareBelow1, Steps
 from luxel.render.train.densify.strategy import Strategy
-from luxel.render.train.schedules import Window
+from luxel.render.train.step.schedules import Window
 
 if TYPE_CHECKING:
     from luxel.render.train.densify.situation import Refinement, Situation
-    from luxel.render.train.optimizer import Optimizer
+    from luxel.render.train.store.optimizer import Optimizer
 
 
 @dataclass

@@ -16,14 +16,14 @@ from luxel.render.bounds import (
     Weight,
 )
 from luxel.render.train.densify.strategy import Strategy
-from luxel.render.train.schedules import Window
+from luxel.render.train.step.schedules import Window
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from luxel.render.primitives.convexes import Convexes
     from luxel.render.train.densify.situation import Refinement, Situation
-    from luxel.render.train.optimizer import Optimizer
+    from luxel.render.train.store.optimizer import Optimizer
 
 
 @dataclass

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from luxel.render.bounds import Bounds, Count, Positive, Share, Steps, StepsOrNever, Weight
 from luxel.render.train.densify.strategy import Strategy
-from luxel.render.train.schedules import Window
+from luxel.render.train.step.schedules import Window
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from luxel.render.train.densify.situation import Refinement, Situation
-    from luxel.render.train.optimizer import Optimizer
+    from luxel.render.train.store.optimizer import Optimizer
 
 FEW_STEPS = 7_000  # of a run in which `grow_grad2d` is the threshold
 RATIO = 0.5**0.5  # of a part's longest standard deviation to the parent's

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from luxel.render.camera import View
+from luxel.render.geometry.camera import View
 from luxel.render.ops.train.gather_view import VISIT_CAMERA, VISIT_EXPOSURE
 from luxel.render.ops.train.view_exposure import view_exposure
 from luxel.render.train.views.table import ViewTable

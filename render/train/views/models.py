@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from luxel.render.camera import View
+from luxel.render.geometry.camera import View
 from luxel.render.ops.train.gather_view import THRESHOLD, view_numbers
 from luxel.render.train.config import TrainConfig
-from luxel.render.train.dataset import Target
+from luxel.render.train.views.dataset import Target
 from luxel.render.train.views.exposure import Exposure
 from luxel.render.train.views.poses import PoseRefinement
 from luxel.render.train.views.sharpness import sharpness_weights
@@ -88,7 +88,8 @@ class ViewModels:
 
     @property
     def scoring(self) -> dict[str, Any]:
-        """Which further scores of held-out views tell what was learnt: options of `luxel.render.evaluate.evaluate`."""
+        """Which further scores of held-out views tell what was learnt: options of
+        `luxel.render.metrics.evaluate.evaluate`."""
         return {
             "aligned": self.exposure is not None,
             "photographed": self.exposure and self.exposure.photographed,

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from luxel.render.camera import View
 from luxel.render.errors import LuxelError
+from luxel.render.geometry.camera import View
 
 SHARP = 0.5  # sharpness relative to the views beside it, from which a photograph counts fully
 LEAST = 0.05  # weight

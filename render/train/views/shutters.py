@@ -12,10 +12,10 @@ from pathlib import PurePath
 import torch
 from torch import Tensor
 
-from luxel.render.camera import View
 from luxel.render.errors import LuxelError
+from luxel.render.geometry.camera import View
+from luxel.render.geometry.shutter import ANGULAR, VELOCITIES, Readout, shutter_row, velocity_between
 from luxel.render.ops.train.gather_view import VISIT_POSE
-from luxel.render.shutter import ANGULAR, VELOCITIES, Readout, shutter_row, velocity_between
 from luxel.render.train.views.poses import FINAL, RATE
 from luxel.render.train.views.table import ViewTable
 
@@ -85,7 +85,7 @@ class RollingShutter:
             views: int64 [B]. parameters: [B, 6].
 
         Returns:
-            [B, 8], see `luxel.render.shutter`.
+            [B, 8], see `luxel.render.geometry.shutter`.
         """
         velocity = self.start.index_select(0, views) + self._scale * parameters
         return shutter_row(velocity, self._direction)

@@ -12,10 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from luxel.scenes.captures import colmap, llff, transforms
 from luxel.scenes.captures.caching.capture_cache import CaptureCache
 from luxel.scenes.captures.cameras.films import CameraFrames, frame_count, frames_of, is_film
-from luxel.scenes.captures.capture_format import CaptureFormat, ReadOptions
 from luxel.scenes.captures.contents import (
     CaptureContents,
     SourceImage,
@@ -23,9 +21,11 @@ from luxel.scenes.captures.contents import (
     inside_capture,
     natural_key,
 )
+from luxel.scenes.captures.formats import colmap, llff, transforms
+from luxel.scenes.captures.formats.capture_format import CaptureFormat, ReadOptions
 from luxel.scenes.captures.geometry import OPENGL_TO_OPENCV, invert_rigid, rigid_from_matrix
-from luxel.scenes.captures.images import ImageHeader, read_header
-from luxel.scenes.captures.lens import Lens, fit_to_file
+from luxel.scenes.captures.images.images import ImageHeader, read_header
+from luxel.scenes.captures.lenses.lens import Lens, fit_to_file
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.reading import read_bytes, reading
 

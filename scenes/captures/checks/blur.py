@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from luxel.render.camera import View
+from luxel.render.geometry.camera import View
 from luxel.scenes.captures.checks.finding import Finding, about_views
 from luxel.scenes.captures.checks.measures import Measures, measure
 from luxel.scenes.captures.open_capture import Capture

@@ -6,7 +6,7 @@ import numpy as np
 
 from luxel.scenes.captures.checks.finding import Finding, about_views
 from luxel.scenes.captures.checks.measures import Measures
-from luxel.scenes.captures.depth_maps import against_points
+from luxel.scenes.captures.depth.depth_maps import against_points
 from luxel.scenes.captures.open_capture import Capture
 
 MOST_VIEWS = 100  # that are compared

@@ -9,9 +9,9 @@ import cv2
 import numpy as np
 import torch
 
-from luxel.render.camera import View, poses_of
-from luxel.render.lens import project_points
-from luxel.scenes.captures.images import for_each, resize
+from luxel.render.geometry.camera import View, poses_of
+from luxel.render.geometry.lens import project_points
+from luxel.scenes.captures.images.images import for_each, resize
 
 SMALL = 320  # pixels of the longer side of the versions that are measured
 THUMBNAIL = (32, 24)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 
 MOST_POINTS = 1_000_000  # of a cloud that are projected
 PER_CELL = 4.0  # points on average in a cell of the grid that finds hidden ones

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from luxel.render.camera import View
-from luxel.scenes.captures.colmap import COLMAP, find_model
+from luxel.render.geometry.camera import View
+from luxel.scenes.captures.depth.depth_maps import against_points
 from luxel.scenes.captures.depth.points import FirstOf, PointDepth, thinned
 from luxel.scenes.captures.depth.tracks import seen_points
-from luxel.scenes.captures.depth_maps import against_points
+from luxel.scenes.captures.formats.colmap import COLMAP, find_model
 from luxel.scenes.captures.open_capture import Capture
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import load_points

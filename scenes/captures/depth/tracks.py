@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from luxel.scenes.captures.colmap import CUT_SHORT, Cursor, bad_line, text_lines
+from luxel.scenes.captures.formats.colmap import CUT_SHORT, Cursor, bad_line, text_lines
 from luxel.scenes.files.reading import reading
 
 FEWEST_VIEWS = 3  # of a track: with two a mismatch goes unnoticed

@@ -12,14 +12,14 @@ import cv2
 import numpy as np
 from PIL import Image
 
-from luxel.render.reading import available_memory
+from luxel.render.storage.reading import available_memory
 from luxel.scenes.captures.caching.capture_cache import CaptureCache, content_key
-from luxel.scenes.captures.capture_format import ReadOptions
 from luxel.scenes.captures.contents import CaptureContents, SourceImage
-from luxel.scenes.captures.images import check_images, decode
-from luxel.scenes.captures.lens import Lens
-from luxel.scenes.captures.lens_models import EQUIRECTANGULAR
-from luxel.scenes.captures.masks import find_masks, read_mask
+from luxel.scenes.captures.formats.capture_format import ReadOptions
+from luxel.scenes.captures.images.images import check_images, decode
+from luxel.scenes.captures.images.masks import find_masks, read_mask
+from luxel.scenes.captures.lenses.lens import Lens
+from luxel.scenes.captures.lenses.lens_models import EQUIRECTANGULAR
 from luxel.scenes.captures.panoramas.layout import PanoramaOptions, turns
 from luxel.scenes.captures.panoramas.projection import Panorama, view_directions
 

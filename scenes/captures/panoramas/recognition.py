@@ -12,7 +12,7 @@ from pathlib import Path
 
 from luxel.scenes.captures.panoramas.layout import PanoramaOptions
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.image_decoding import opened_header
+from luxel.scenes.files.images.image_decoding import opened_header
 from luxel.scenes.files.reading import reading
 
 MARK = re.compile(rb"ProjectionType\s*(?:=\s*[\"']|>)\s*equirectangular", re.IGNORECASE)

@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 
 from luxel.scenes.captures.contents import SourceImage
-from luxel.scenes.captures.images import decode, for_each
+from luxel.scenes.captures.images.images import decode, for_each
 
 SIDE = 192  # pixels of the square to which photographs are shrunk
 MOST_PHOTOGRAPHS = 96  # evenly chosen, that are compared

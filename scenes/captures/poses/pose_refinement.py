@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from luxel.scenes.captures import features
 from luxel.scenes.captures.caching.capture_cache import CaptureCache, content_key, load_arrays
-from luxel.scenes.captures.capture_format import Progress
 from luxel.scenes.captures.colmap_process.launch import run_task
+from luxel.scenes.captures.formats.capture_format import Progress
 from luxel.scenes.captures.geometry import estimate_centre, invert_rigid
+from luxel.scenes.captures.poses import features
 from luxel.scenes.captures.poses.triangulate import PosedImage, prepared
 
 VERSION = 1  # increased when a change of this file invalidates cached poses

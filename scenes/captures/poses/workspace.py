@@ -14,16 +14,16 @@ from typing import Any
 from PIL import Image
 
 from luxel.render.errors import LuxelError
-from luxel.render.runs.owner import Ownership, own
+from luxel.render.runs.folder.owner import Ownership, own
 from luxel.render.storage.descriptors import opened_folder
 from luxel.render.storage.journal import scratch_folder
 from luxel.scenes.captures.caching.capture_cache import content_key, user_cache
 from luxel.scenes.captures.contents import SourceImage
-from luxel.scenes.captures.images import ORIENTATION_TAG, ImageHeader, decode, for_each
-from luxel.scenes.captures.masks import read_mask
+from luxel.scenes.captures.images.images import ORIENTATION_TAG, ImageHeader, decode, for_each
+from luxel.scenes.captures.images.masks import read_mask
 from luxel.scenes.files.exr.channels import SUFFIX as EXR_SUFFIX
-from luxel.scenes.files.heif import SUFFIXES as HEIF_SUFFIXES
-from luxel.scenes.files.image_decoding import opened_header
+from luxel.scenes.files.images.heif import SUFFIXES as HEIF_SUFFIXES
+from luxel.scenes.files.images.image_decoding import opened_header
 
 COPIED = (*HEIF_SUFFIXES, EXR_SUFFIX)  # formats that COLMAP does not know
 EXIF_FOLDER = 0x8769

@@ -20,7 +20,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from luxel.render.reading import NOT_IN_MEMORY, available_memory
+from luxel.render.storage.reading import NOT_IN_MEMORY, available_memory
 from luxel.scenes.errors import CaptureError
 
 SUFFIX = ".exr"

@@ -39,8 +39,8 @@ from luxel.scenes.files.gltf.writing import (
     glb_chunks,
     glb_size,
 )
-from luxel.scenes.files.mesh import GREY, Mesh, MeshFormat, Polygons, png_of
-from luxel.scenes.files.scene_facts import facts_between
+from luxel.scenes.files.meshes.mesh import GREY, Mesh, MeshFormat, Polygons, png_of
+from luxel.scenes.files.scenes.scene_facts import facts_between
 
 AXES = "LUF"
 SIGNS = np.array(signs_between(OWN, AXES))  # a half turn, which is its own inverse

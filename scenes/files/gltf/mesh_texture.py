@@ -14,9 +14,9 @@ import numpy as np
 
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.gltf.document import COPY_AGAIN, Document, Primitive, image_file, values
-from luxel.scenes.files.image_decoding import opened_bytes
-from luxel.scenes.files.image_files import as_rgb
-from luxel.scenes.files.mesh import Texture
+from luxel.scenes.files.images.image_decoding import opened_bytes
+from luxel.scenes.files.images.image_files import as_rgb
+from luxel.scenes.files.meshes.mesh import Texture
 
 log = logging.getLogger(__name__)
 

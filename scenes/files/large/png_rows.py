@@ -13,7 +13,7 @@ import cv2
 import numpy as np
 from PIL import Image
 
-from luxel.scenes.files.image_files import as_rgb
+from luxel.scenes.files.images.image_files import as_rgb
 
 HEAD = b"\x89PNG\r\n\x1a\n"
 CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # by type of colours

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from luxel.render.fields.tiled_image import TiledImage
+from luxel.render.fields.data.tiled_image import TiledImage
 from luxel.render.storage.folder import OutputFolder
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.large.png_rows import PngRows

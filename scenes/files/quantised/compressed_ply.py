@@ -17,7 +17,6 @@ from luxel.render.primitives import Gaussians
 from luxel.render.primitives.gaussians import SH_C0
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import HEADER_LIMIT, TYPES, write_atomically
-from luxel.scenes.files.primitive_ply import REST, as_arrays
 from luxel.scenes.files.quantised.quantisation import (
     LOGITS,
     ROWS,
@@ -32,7 +31,8 @@ from luxel.scenes.files.quantised.quantisation import (
     unit_quats,
 )
 from luxel.scenes.files.reading import open_file, read_bytes, reading
-from luxel.scenes.files.scene_format import SceneFormat
+from luxel.scenes.files.scenes.primitive_ply import REST, as_arrays
+from luxel.scenes.files.scenes.scene_format import SceneFormat
 
 CHUNK = 256  # Gaussians
 _BOUNDS = tuple(

@@ -20,10 +20,9 @@ import torch
 import zstandard
 
 from luxel.render.primitives import Gaussians
-from luxel.render.reading import LARGE, available_memory
+from luxel.render.storage.reading import LARGE, available_memory
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import write_atomically
-from luxel.scenes.files.primitive_ply import as_arrays
 from luxel.scenes.files.quantised.quantisation import (
     LOGITS,
     SMALLEST,
@@ -36,7 +35,8 @@ from luxel.scenes.files.quantised.quantisation import (
     unit_quats,
 )
 from luxel.scenes.files.reading import check_file, open_file, read_bytes, reading
-from luxel.scenes.files.scene_format import SceneFacts, SceneFormat
+from luxel.scenes.files.scenes.primitive_ply import as_arrays
+from luxel.scenes.files.scenes.scene_format import SceneFacts, SceneFormat
 
 log = logging.getLogger(__name__)
 

@@ -17,10 +17,10 @@ from typing import Any
 import cv2
 import numpy as np
 
-from luxel.render.reading import available_memory
 from luxel.render.storage.folder import OutputFolder
+from luxel.render.storage.reading import available_memory
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.image_decoding import webp_size
+from luxel.scenes.files.images.image_decoding import webp_size
 from luxel.scenes.files.ply import writable
 from luxel.scenes.files.reading import check_file, read_bytes
 

@@ -12,10 +12,10 @@ import torch
 
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.image_decoding import webp_size
+from luxel.scenes.files.images.image_decoding import webp_size
 from luxel.scenes.files.quantised.quantisation import from_smallest_three
 from luxel.scenes.files.reading import reading
-from luxel.scenes.files.scene_format import SceneFacts
+from luxel.scenes.files.scenes.scene_format import SceneFacts
 from luxel.scenes.files.sog.containers import (
     EXPORT_AGAIN,
     Files,

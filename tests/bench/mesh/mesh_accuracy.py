@@ -1,7 +1,8 @@
 """How near the surfaces that `luxel export --mesh` extracts are to exact shapes.
 
 What it measures
-    Scenes are trained on generated captures of shapes whose surface is known (scenes/synthetic/shape_captures.py),
+    Scenes are trained on generated captures of shapes whose surface is known
+    (scenes/synthetic/captures/shape_captures.py),
     and the depth that their cameras see is fused into a mesh. Accuracy: mean distance of random points of the mesh to
     the exact surface; completeness: mean distance of what the cameras see of the surface to the mesh; chamfer: the
     mean of both, and the same as a share of the longest side of the shapes' box. Normals: mean and median angle
@@ -34,11 +35,10 @@ from luxel.render.mesh.depth_fusion import DepthFusion
 from luxel.render.mesh.tree import MeshTree
 from luxel.render.mesh.triangles import TriangleMesh
 from luxel.render.ops.mesh.mesh_distance import mesh_distance
-from luxel.render.scene_surface import scene_surface
+from luxel.render.surfaces.scene_surface import scene_surface
 from luxel.render.train.presets import preset
 from luxel.scenes import open as open_capture
-from luxel.scenes.synthetic.ray_caster import StaticScene, StaticSolid
-from luxel.scenes.synthetic.shape_captures import (
+from luxel.scenes.synthetic.captures.shape_captures import (
     SHAPE_CAPTURES,
     SurfacePoints,
     distances,
@@ -46,8 +46,9 @@ from luxel.scenes.synthetic.shape_captures import (
     visible_surface,
     write_shape_capture,
 )
+from luxel.scenes.synthetic.rays.ray_caster import StaticScene, StaticSolid
 from luxel.viewer.bench.train.variants import parse_variant
-from luxel.viewer.runs import load_any_scene
+from luxel.viewer.scene_loading.runs import load_any_scene
 
 SAMPLES = 200_000
 DEPTHS = ("centres", "rays")

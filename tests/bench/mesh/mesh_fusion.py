@@ -11,10 +11,10 @@ import time
 
 import torch
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.native import best_device
 from luxel.render.primitives.gaussians import Gaussians
-from luxel.render.scene_surface import Finish, finished_surface
+from luxel.render.surfaces.scene_surface import Finish, finished_surface
 
 BOX = 2.0  # radius of the ball
 

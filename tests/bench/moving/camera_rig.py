@@ -1,7 +1,8 @@
 """How good 4D Gaussians of synchronised cameras are at pairs of camera and time that they were not trained on.
 
 What it measures
-    A generated capture (scenes/synthetic/camera_rig.py) of moving solids by fixed cameras is trained with each variant;
+    A generated capture (scenes/synthetic/captures/camera_rig.py) of moving solids by fixed cameras is trained with each
+    variant;
     PSNR and SSIM are means over the held-out pairs. With --hold-out pairs one camera of each time is held out, from
     time to time another; with camera it is one camera at all times.
 
@@ -24,7 +25,7 @@ import torch
 
 from luxel.render.train.presets import preset
 from luxel.scenes import open as open_capture
-from luxel.scenes.synthetic.camera_rig import HELD_OUT, write_rig_capture
+from luxel.scenes.synthetic.captures.camera_rig import HELD_OUT, write_rig_capture
 from luxel.viewer.bench.train.variants import parse_variant
 
 SHOWN = ("psnr", "ssim", "count", "seconds")

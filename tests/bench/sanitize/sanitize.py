@@ -59,8 +59,8 @@ from sanitize_surfels import surfel_cases
 from sanitize_views import view_cases
 from torch import Tensor
 
-from luxel.render.camera import Camera
-from luxel.render.lens import fisheye_lens, radial_lens
+from luxel.render.geometry.camera import Camera
+from luxel.render.geometry.lens import fisheye_lens, radial_lens
 from luxel.render.ops.raster.bin_splats import bin_splats
 from luxel.render.ops.raster.project_gaussians import project_gaussians
 from luxel.render.ops.train.adam import adam_schedule, fused_adam_, scheduled_adam_
@@ -68,7 +68,7 @@ from luxel.render.ops.train.gather_view import ROW, gather_view
 from luxel.render.ops.train.loss import photometric_loss
 from luxel.render.ops.train.relocate import relocate_
 from luxel.render.primitives.gaussians import Gaussians
-from luxel.render.rasterize import DensifyStatistics, rasterize
+from luxel.render.raster.rasterize import DensifyStatistics, rasterize
 
 TOLERANCE = 2e-3  # of the largest value; a splat at the edge of a cut-off may differ
 # Edge-on surfels: on a CPU float32 is 3e-3 from float64, and Adam's second moments are squares.

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.ops.raster.projection import TYPES, projection_of
 from luxel.render.ops.train.adam import adam_schedule
 from luxel.render.ops.train.project_adam import project_adam_

@@ -11,7 +11,7 @@ import torch
 from sanitize_adam import adam_cases
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.ops.raster.bin_splats import bin_splats
 from luxel.render.ops.raster.blend_splats import CHANNELS, blend_splats
 from luxel.render.ops.raster.project_convexes import project_convexes

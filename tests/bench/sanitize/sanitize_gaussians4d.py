@@ -12,7 +12,7 @@ import torch
 from sanitize_adam import adam_cases
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.ops.raster.project_gaussians4d import project_gaussians4d
 from luxel.render.ops.train.neighbours import neighbours
 from luxel.render.ops.train.opacity_entropy import opacity_entropy

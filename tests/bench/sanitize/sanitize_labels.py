@@ -11,7 +11,7 @@ from sanitize_convexes import convexes_that_hurt
 from sanitize_gaussians4d import gaussians4d_that_hurt
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.ops.raster.label_votes import NO_LABEL
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.segment import Votes

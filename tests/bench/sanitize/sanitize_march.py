@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera, Pixels, View
 from luxel.render.fields.drawing.wavefront import WavefrontRenderer
 from luxel.render.fields.drawing.wavefront_polled import render_wavefront_polled
 from luxel.render.fields.radiance import RadianceConfig, RadianceField
+from luxel.render.geometry.camera import Camera, Pixels, View
 from luxel.render.ops.field.colour_inputs import colour_inputs
 from luxel.render.ops.field.colour_network import colour_network
 from luxel.render.ops.field.composite import composite

@@ -13,9 +13,9 @@ import torch
 from sanitize_adam import adam_cases
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives.surfels import Surfels
-from luxel.render.rasterize import DensifyStatistics, rasterize
+from luxel.render.raster.rasterize import DensifyStatistics, rasterize
 from luxel.render.segment.label_image import label_image
 
 

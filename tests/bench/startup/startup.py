@@ -121,7 +121,8 @@ def demos(repeats: int, seconds: float, device: str) -> None:
 
 def imports() -> None:
     """Prints what the imports of a training take, by package."""
-    code = "import luxel.viewer.origin, luxel.viewer.training, luxel.viewer.web.serving"
+    loading, training = "luxel.viewer.scene_loading.capture_options", "luxel.viewer.training.train_scene"
+    code = f"import {loading}, {training}, luxel.viewer.web.serving"
     run = subprocess.run(
         [sys.executable, "-X", "importtime", "-c", code], capture_output=True, text=True, check=True
     )

@@ -36,7 +36,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "viewer" / "web"))
 from stream_client import Address, still_image
 from viewer_process import Server
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.viewer.web.navigate import Pose
 
 SCORE = re.compile(r"held-out PSNR: ([\d.]+)")

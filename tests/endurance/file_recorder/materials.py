@@ -21,7 +21,7 @@ def write_materials(folder: Path) -> None:
     """Writes FOLDER/capture, FOLDER/masks and FOLDER/posed."""
     import torch
 
-    from luxel.render.rasterize import rasterize
+    from luxel.render.raster.rasterize import rasterize
     from luxel.scenes.synthetic.toy import ring_cameras, torus_knot, write_toy_capture
 
     torch.set_num_threads(1)

@@ -19,7 +19,6 @@ from toy_run import drop_checkpoints
 
 from luxel.render.backends import require_field_backend
 from luxel.render.backends import tinycudann as backend
-from luxel.render.camera import Camera, Pixels, View
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import make_application
 from luxel.render.fields.build import field_of, grid_of, mlp_of
@@ -28,12 +27,13 @@ from luxel.render.fields.encodings import Grid
 from luxel.render.fields.files import FIELD_FILE, load_field
 from luxel.render.fields.image import ImageField
 from luxel.render.fields.mlp import Mlp
-from luxel.render.fields.peer import PeerField, PeerMlp, evaluate_by_luxel
-from luxel.render.fields.peer_grid import PeerGrid, matching_grid
+from luxel.render.fields.peers.tinycudann_field import PeerField, PeerMlp, evaluate_by_luxel
+from luxel.render.fields.peers.tinycudann_grid import PeerGrid, matching_grid
 from luxel.render.fields.radiance import RadianceField
 from luxel.render.fields.sdf import SdfField
-from luxel.render.fields.training import FieldTrainer
+from luxel.render.fields.training.trainer import FieldTrainer
 from luxel.render.fields.volume import VolumeField
+from luxel.render.geometry.camera import Camera, Pixels, View
 
 NAME = "tiny-cuda-nn"
 SMALL: dict[str, Any] = {"log2_entries": 10, "batch": 256, "width": 16, "steps": 40, "report_every": 10}

@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import pytest
 import torch
-from test_whole_places import CONFIG, SmallField, points_of_place, walk
+from test_extent import CONFIG, SmallField, points_of_place, walk
 
 from luxel.render.errors import LuxelError
+from luxel.render.fields.capture.posed_images import PosedImages
 from luxel.render.fields.config import FieldConfig
-from luxel.render.fields.optimizer import SCALARS, FieldOptimizer
-from luxel.render.fields.posed_images import PosedImages
 from luxel.render.fields.radiance import RadianceConfig, RadianceField
 from luxel.render.fields.radiance_config import FALL, LEVELS
+from luxel.render.fields.training.optimizer import SCALARS, FieldOptimizer
 
 START, END, STEPS = 0.02, 5e-4, 960
 FALLING = RadianceConfig(

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 import torch
+from test_extent import CONFIG
 from test_wavefront import SmallRadianceField, radiance
-from test_whole_places import CONFIG
 
-from luxel.render.camera import Camera
+from luxel.render.fields.capture.occupancy import THRESHOLD, Occupancy
 from luxel.render.fields.drawing.wavefront_polled import render_wavefront_polled
-from luxel.render.fields.occupancy import THRESHOLD, Occupancy
 from luxel.render.fields.radiance_config import DRAWN_STEPS, DRAWN_TRANSMITTANCE, Drawing
+from luxel.render.geometry.camera import Camera
 from luxel.render.ops.field.march_limits import MIN_TRANSMITTANCE
 
 CPU = torch.device("cpu")

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
+from test_extent import CONFIG, SmallField, points_of_place, trained, walk
 from test_radiance import ring
-from test_whole_places import CONFIG, SmallField, points_of_place, trained, walk
 from torch import Tensor
 
-from luxel.render.camera import Pixels, View
 from luxel.render.errors import LuxelError
+from luxel.render.fields.capture.exposure import PENALTY, WIDTHS, Exposure
+from luxel.render.fields.capture.posed_images import PosedImages, views_of
 from luxel.render.fields.files import save_field
-from luxel.render.fields.optimizer import AUXILIARY_RATE, FieldOptimizer
-from luxel.render.fields.posed_images import PosedImages, views_of
 from luxel.render.fields.radiance import RadianceConfig, RadianceField
-from luxel.render.fields.views.exposure import PENALTY, WIDTHS, Exposure
+from luxel.render.fields.training.optimizer import AUXILIARY_RATE, FieldOptimizer
+from luxel.render.geometry.camera import Pixels, View
 from luxel.render.ops.field.march_rays import LEFT_OUT, RAYS
 from luxel.render.ops.train.view_exposure import view_exposure
 

@@ -12,16 +12,16 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from luxel.render.camera import Camera, Pixels, View
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import make_application
+from luxel.render.fields.capture.occupancy import Occupancy
+from luxel.render.fields.capture.posed_images import DeviceImages
 from luxel.render.fields.config import FieldConfig, defaults
 from luxel.render.fields.drawing.rays import camera_rays
 from luxel.render.fields.files import field_of_checkpoint, load_field, save_field
-from luxel.render.fields.occupancy import Occupancy
-from luxel.render.fields.posed_images import DeviceImages
 from luxel.render.fields.sdf import SdfField
-from luxel.render.runs.checkpoint import Checkpoint
+from luxel.render.geometry.camera import Camera, Pixels, View
+from luxel.render.runs.checkpoints.checkpoint import Checkpoint
 
 
 def small(kind: str, **changes: Any) -> FieldConfig:

@@ -18,16 +18,16 @@ import torch
 from torch import Tensor, nn
 from toy_run import drop_checkpoints
 
-from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application, make_application
 from luxel.render.fields.applications import APPLICATIONS, application_type
 from luxel.render.fields.config import FieldConfig, HashingName, defaults
 from luxel.render.fields.encodings import GridEncoding
 from luxel.render.fields.files import FIELD_FILE, field_of_checkpoint, is_field, load_field, save_field
-from luxel.render.fields.optimizer import FieldOptimizer
-from luxel.render.fields.training import FieldTrainer
-from luxel.render.runs.checkpoint import load_newest
+from luxel.render.fields.training.optimizer import FieldOptimizer
+from luxel.render.fields.training.trainer import FieldTrainer
+from luxel.render.geometry.camera import Camera
+from luxel.render.runs.checkpoints.checkpoint import load_newest
 
 TINY: dict[str, Any] = {"log2_entries": 10, "batch": 256, "width": 16, "steps": 60, "report_every": 10}
 
@@ -188,7 +188,7 @@ import sys
 from pathlib import Path
 sys.path[:0] = [sys.argv[2], str(Path(sys.argv[2]).parent)]  # of this file and of toy_run
 from test_field_training import smooth_image, tiny
-from luxel.render.fields.training import FieldTrainer
+from luxel.render.fields.training.trainer import FieldTrainer
 config = tiny(steps=int(sys.argv[3]), checkpoint_every=15)
 run = FieldTrainer.new(config, smooth_image(), Path(sys.argv[1]))
 def tell(run):

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 
-from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.fields.applications import APPLICATIONS
 from luxel.render.fields.build import grid_of
@@ -20,7 +19,8 @@ from luxel.render.fields.encodings import FrequencyEncoding
 from luxel.render.fields.field import Field
 from luxel.render.fields.files import load_field, save_field
 from luxel.render.fields.sdf import SdfField
-from luxel.render.fields.training import FieldTrainer
+from luxel.render.fields.training.trainer import FieldTrainer
+from luxel.render.geometry.camera import Camera
 from luxel.scenes.synthetic.knot_mesh import ridged_knot
 from luxel.scenes.synthetic.landscape import landscape
 from luxel.viewer.bench.fields.datasets import make_dataset

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.fields.config import FieldConfig, defaults
 from luxel.render.fields.image import ImageField
-from luxel.render.fields.training import FieldTrainer
+from luxel.render.fields.training.trainer import FieldTrainer
+from luxel.render.geometry.camera import Camera
 from luxel.scenes.synthetic.landscape import landscape
 
 

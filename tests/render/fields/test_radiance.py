@@ -11,12 +11,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera, Pixels, Points, View
 from luxel.render.errors import LuxelError
-from luxel.render.fields.occupancy import Occupancy
-from luxel.render.fields.optimizer import FieldOptimizer
-from luxel.render.fields.posed_images import BLENDER_BOX, DeviceImages, PosedImages, box_of, read_view
+from luxel.render.fields.capture.occupancy import Occupancy
+from luxel.render.fields.capture.posed_images import BLENDER_BOX, DeviceImages, PosedImages, box_of, read_view
 from luxel.render.fields.radiance import RadianceConfig, RadianceField
+from luxel.render.fields.training.optimizer import FieldOptimizer
+from luxel.render.geometry.camera import Camera, Pixels, Points, View
 from luxel.render.ops.field.composite import composite
 from luxel.render.ops.field.march_rays import ASKED, LEFT_OUT, RAYS, SAMPLES
 

@@ -13,13 +13,13 @@ from mesh_shapes import SHAPES, shape_mesh
 from torch import Tensor
 from toy_run import drop_checkpoints
 
-from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.fields.config import FieldConfig, defaults
 from luxel.render.fields.drawing.surface_shading import SurfaceLook, backdrop
 from luxel.render.fields.files import FIELD_FILE, load_field
 from luxel.render.fields.sdf import MARGIN, POOL, SdfField
-from luxel.render.fields.training import FieldTrainer
+from luxel.render.fields.training.trainer import FieldTrainer
+from luxel.render.geometry.camera import Camera
 from luxel.render.mesh.triangles import TriangleMesh
 from luxel.render.ops.field.sphere_trace import Rays
 from luxel.render.reference.field.sphere_trace import camera_rays_reference

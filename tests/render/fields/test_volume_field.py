@@ -12,14 +12,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.fields import volume
 from luxel.render.fields.config import defaults
 from luxel.render.fields.drawing.rays import camera_rays, clip_to_box
 from luxel.render.fields.drawing.uniform_march import march_uniform
-from luxel.render.fields.training import FieldTrainer
+from luxel.render.fields.training.trainer import FieldTrainer
 from luxel.render.fields.volume import DEPTH, GREY, GridVolume, VolumeField
+from luxel.render.geometry.camera import Camera
 from luxel.render.ops.field.march_rays import unpack_cells
 from luxel.scenes.synthetic.cloud import DENSEST, Cloud
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.mesh import depth_fusion as fusion_module
 from luxel.render.mesh.depth_fusion import DepthFusion, FusedSurface
 

@@ -10,7 +10,7 @@ from test_depth_fusion import around, sphere_depth
 from test_holes import globe
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.mesh import texture_atlas
 from luxel.render.mesh.texture_atlas import Unwrapped, covered_texels, unwrap
 from luxel.render.mesh.texture_bake import TextureBake

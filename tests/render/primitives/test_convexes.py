@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from luxel.render.camera import Camera, Points
+from luxel.render.geometry.camera import Camera, Points
 from luxel.render.primitives.convexes import STARTING_SIGMA, Convexes, fibonacci_sphere
 from luxel.render.primitives.gaussians import SH_C0
 from luxel.render.reference.raster.rasterize_convexes import rasterize_convexes_reference

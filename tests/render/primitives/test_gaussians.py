@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from luxel.render.camera import Points
+from luxel.render.geometry.camera import Points
 from luxel.render.primitives.gaussians import Gaussians, neighbour_distance
 
 

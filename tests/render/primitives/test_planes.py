@@ -9,9 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera
-from luxel.render.lens import fisheye_lens
-from luxel.render.pipeline import project, viewing
+from luxel.render.geometry.camera import Camera
+from luxel.render.geometry.lens import fisheye_lens
 from luxel.render.primitives import Convexes, Gaussians
 from luxel.render.primitives.depth_normals import depth_normals, normal_difference
 from luxel.render.primitives.gaussians import GaussianLoss, quat_to_matrix
@@ -25,9 +24,10 @@ from luxel.render.primitives.gaussians.geometry import (
 from luxel.render.primitives.gaussians4d import matrix_to_quat
 from luxel.render.primitives.planes import pixel_rays, plane_depth, plane_gradients, with_planes
 from luxel.render.primitives.spec import GeometryImages
-from luxel.render.rasterize import Frame, rasterize
+from luxel.render.raster.pipeline import project, viewing
+from luxel.render.raster.rasterize import Frame, rasterize
 from luxel.render.reference.raster.rasterize import rasterize_reference
-from luxel.render.surface_depth import ray_depth, surface_depth
+from luxel.render.surfaces.surface_depth import ray_depth, surface_depth
 
 D = torch.float64
 NORMAL = torch.nn.functional.normalize(torch.tensor([0.7, 0.1, -0.6], dtype=D), dim=0)  # towards the camera

@@ -12,7 +12,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.primitives import PRIMITIVES, Gaussians, register
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.primitives.similarity import Similarity
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 
 
 class Fixed(Gaussians):

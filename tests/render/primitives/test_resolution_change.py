@@ -7,10 +7,10 @@ import math
 import numpy as np
 import torch
 
-from luxel.render.camera import Camera, Points
+from luxel.render.geometry.camera import Camera, Points
 from luxel.render.primitives import PRIMITIVES
 from luxel.render.primitives.convexes import Convexes
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 
 
 def test_the_look_stays_when_images_are_halved() -> None:

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import torch
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.ops.field.spherical_harmonics import sh_basis
 from luxel.render.ops.raster.slice_gaussians4d import rotor_to_matrix
 from luxel.render.primitives import PRIMITIVES, Gaussians, Gaussians4d, Parameters, PrimitiveSpec
 from luxel.render.primitives.gaussians.parameters import quat_to_matrix
 from luxel.render.primitives.gaussians4d.similarity4d import matrix_to_rotor, scale_space
 from luxel.render.primitives.similarity import Similarity
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 from luxel.scenes.synthetic.toy import torus_knot
 
 TURN = (0.6, -0.3, 0.5, 0.4)

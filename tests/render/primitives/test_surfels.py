@@ -10,7 +10,7 @@ import pytest
 import torch
 from surfel_stages import D, random_surfels, well_seen
 
-from luxel.render.camera import Camera, Points
+from luxel.render.geometry.camera import Camera, Points
 from luxel.render.ops.train.langevin_noise import langevin_noise_
 from luxel.render.ops.train.relocate import relocate_
 from luxel.render.primitives import Gaussians, Surfels
@@ -27,7 +27,7 @@ from luxel.render.primitives.surfels.geometry import (
     geometry_terms,
     mean_depth,
 )
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.split import split_in_two
 from luxel.scenes import load_primitives, save_scene

@@ -6,8 +6,8 @@ import math
 
 import torch
 
-from luxel.render.camera import Camera
-from luxel.render.lens import fisheye_lens, radial_lens
+from luxel.render.geometry.camera import Camera
+from luxel.render.geometry.lens import fisheye_lens, radial_lens
 from luxel.render.primitives.gaussians import Gaussians
 
 LENSES = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from luxel.render.camera import Camera
-from luxel.render.rasterize import rasterize
+from luxel.render.geometry.camera import Camera
+from luxel.render.raster.rasterize import rasterize
 
 
 def rand(*shape: int, seed: int = 0) -> torch.Tensor:

@@ -16,9 +16,9 @@ import pytest
 import torch
 from PIL import Image
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives.gaussians import SH_C0, Gaussians
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 from luxel.render.reference.raster.rasterize import rasterize_reference
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from luxel.render.primitives.gaussians import Gaussians
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 
 
 def check_gradients(gaussians: Gaussians, camera, **options) -> dict[str, torch.Tensor]:

@@ -12,9 +12,9 @@ from gaussians4d_scenes import assert_agrees4d, random_gaussians4d
 from lens_scenes import LENSES, camera_with, gaussians_around
 
 from luxel.render.backends.gsplat import pinhole_matrices
-from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
-from luxel.render.lens import (
+from luxel.render.geometry.camera import Camera
+from luxel.render.geometry.lens import (
     FARTHEST,
     LIMIT,
     fisheye_lens,
@@ -26,7 +26,7 @@ from luxel.render.lens import (
 )
 from luxel.render.primitives.convexes import Convexes
 from luxel.render.primitives.gaussians import Gaussians
-from luxel.render.rasterize import DensifyStatistics, rasterize
+from luxel.render.raster.rasterize import DensifyStatistics, rasterize
 from luxel.render.reference.raster.project_gaussians import project_gaussians_reference, quat_to_matrix
 
 D = torch.float64

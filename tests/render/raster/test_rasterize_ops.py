@@ -9,13 +9,13 @@ import torch
 from gaussians4d_scenes import random_gaussians4d
 from torch._subclasses import FakeTensorMode
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.ops.raster.bin_splats import bin_splats
 from luxel.render.ops.raster.blend_splats import CHANNELS, blend_splats
 from luxel.render.ops.raster.project_gaussians import project_gaussians
 from luxel.render.ops.raster.projection import projection_of
 from luxel.render.primitives.gaussians import Gaussians
-from luxel.render.rasterize import DensifyStatistics, rasterize
+from luxel.render.raster.rasterize import DensifyStatistics, rasterize
 from luxel.render.reference.raster.bin_splats import bin_splats_reference
 from luxel.render.reference.raster.project_gaussians import project_gaussians_reference
 

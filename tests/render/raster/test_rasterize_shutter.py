@@ -11,14 +11,14 @@ from gaussians4d_scenes import assert_agrees4d, random_gaussians4d
 from lens_scenes import camera_with, gaussians_around
 from surfel_stages import random_surfels
 
-from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
+from luxel.render.geometry.camera import Camera
+from luxel.render.geometry.shutter import DIRECTIONS, NUMBERS, pose_at, shutter_row, velocity_between
 from luxel.render.ops.raster.projection import projection_of
 from luxel.render.ops.train.project_adam import adam_step
 from luxel.render.primitives.gaussians import Gaussians
-from luxel.render.rasterize import rasterize
-from luxel.render.renderer import Renderer
-from luxel.render.shutter import DIRECTIONS, NUMBERS, pose_at, shutter_row, velocity_between
+from luxel.render.raster.rasterize import rasterize
+from luxel.render.raster.renderer import Renderer
 
 D = torch.float64
 MOTION = torch.tensor([0.08, -0.1, 0.06, 0.05, -0.07, 0.12])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from luxel.render.camera import Camera
-from luxel.render.rasterize import DensifyStatistics, rasterize
+from luxel.render.geometry.camera import Camera
+from luxel.render.raster.rasterize import DensifyStatistics, rasterize
 from luxel.render.reference.raster.bin_splats import bin_splats_reference
 from luxel.render.reference.raster.rasterize import rasterize_reference
 

@@ -16,9 +16,9 @@ SCRIPT = """
 import sys
 import numpy as np, torch
 from luxel.render import native
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives.gaussians import Gaussians
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 
 torch.manual_seed(0)
 n = 300

@@ -10,7 +10,7 @@ import torch
 from convex_scenes import D, axis_camera, facing, random_convexes, solid
 from scipy.spatial import ConvexHull, HalfspaceIntersection
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.ops.field.spherical_harmonics import sh_basis
 from luxel.render.primitives.convexes import Convexes
 from luxel.render.reference.raster.bin_convexes import bin_convexes_reference

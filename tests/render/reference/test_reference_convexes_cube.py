@@ -10,7 +10,7 @@ import torch
 from convex_scenes import D, solid
 from PIL import Image
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives.convexes import Convexes
 from luxel.render.primitives.gaussians import SH_C0
 from luxel.render.reference.raster.rasterize_convexes import rasterize_convexes_reference

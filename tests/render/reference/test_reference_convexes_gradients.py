@@ -10,7 +10,7 @@ import torch
 from convex_scenes import D, axis_camera, facing, random_convexes, solid
 from scipy.spatial import ConvexHull
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives.convexes import Convexes
 from luxel.render.reference.raster.blend_convexes import indicator
 from luxel.render.reference.raster.project_convexes import hull2d

@@ -10,7 +10,7 @@ import pytest
 import torch
 from gaussians4d_scenes import D, random_gaussians4d
 
-from luxel.render.camera import Camera, Points
+from luxel.render.geometry.camera import Camera, Points
 from luxel.render.ops.raster.slice_gaussians4d import rotor_to_matrix
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.primitives.gaussians4d import Gaussians4d, matrix_to_quat

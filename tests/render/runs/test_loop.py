@@ -15,13 +15,13 @@ import pytest
 import torch
 from rich.console import Console
 
-from luxel.render.runs.checkpoint import Checkpoint, available, load
+from luxel.render.runs.checkpoints.checkpoint import Checkpoint, available, load
+from luxel.render.runs.checkpoints.resume import with_overrides
 from luxel.render.runs.controls import RunControls
+from luxel.render.runs.folder.run_folder import RunFolder
 from luxel.render.runs.loop import CheckpointPolicy, TrainingLoop
 from luxel.render.runs.progress import ProgressDisplay
 from luxel.render.runs.readback import RUN_AHEAD, ReadbackQueue
-from luxel.render.runs.resume import with_overrides
-from luxel.render.runs.run_folder import RunFolder
 
 
 class Counting(RunControls[int, str]):

@@ -10,9 +10,9 @@ from gaussians4d_scenes import random_gaussians4d
 from surfel_stages import random_surfels
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives.parameters import Parameters
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 from luxel.render.segment import NO_LABEL
 
 WIDTH, HEIGHT = 50, 37

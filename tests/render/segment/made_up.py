@@ -11,16 +11,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Pixels, View
+from luxel.render.geometry.camera import Pixels, View
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.primitives.parameters import SH_C0
 from luxel.render.segment import Box, MaskChoice, Point
-from luxel.scenes.synthetic.dnerf import hemisphere_camera
+from luxel.scenes.synthetic.captures.dnerf import hemisphere_camera
 from luxel.scenes.synthetic.id_segmenter import IdSegmenter, image_key
-from luxel.scenes.synthetic.motions import Still
-from luxel.scenes.synthetic.solid_scene import Solid, SolidScene, Texture
-from luxel.scenes.synthetic.solids import Box as Cuboid
-from luxel.scenes.synthetic.solids import Capsule, Cylinder, sphere
+from luxel.scenes.synthetic.solids.motions import Still
+from luxel.scenes.synthetic.solids.solid_scene import Solid, SolidScene, Texture
+from luxel.scenes.synthetic.solids.solids import Box as Cuboid
+from luxel.scenes.synthetic.solids.solids import Capsule, Cylinder, sphere
 
 INSET = 0.03
 

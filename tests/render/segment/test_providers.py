@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
+from luxel.render.geometry.camera import Camera
 from luxel.render.segment.providers import MaskProvider
 from luxel.render.segment.providers.given_maps import GivenMaps
 from luxel.render.segment.providers.mobile_sam import MobileSamSegmenter

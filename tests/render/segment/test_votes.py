@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.segment import NO_LABEL, Votes
 from luxel.render.segment.label_image import label_image
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from luxel.render.camera import Camera, Pixels, Points, View
+from luxel.render.geometry.camera import Camera, Pixels, Points, View
 from luxel.render.primitives.convexes import ConvexInit, ConvexRates
 from luxel.render.primitives.gaussians import GaussianRates
 from luxel.render.train import Trainer

@@ -11,9 +11,9 @@ import pytest
 import torch
 from toy_run import ToyRun
 
-from luxel.render.camera import Pixels, Points, View
 from luxel.render.errors import LuxelError
-from luxel.render.pipeline import gradient_scale, project, viewing
+from luxel.render.geometry.camera import Pixels, Points, View
+from luxel.render.raster.pipeline import gradient_scale, project, viewing
 from luxel.render.train import TrainConfig
 from luxel.render.train.presets import preset
 from luxel.scenes.synthetic.toy import ring_cameras, torus_knot

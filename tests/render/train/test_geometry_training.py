@@ -12,13 +12,13 @@ from moving import Moving, assert_replayed_alike, assert_resumed_alike, assert_w
 from test_step import STRATEGIES, assert_same_step, general, in_the_middle
 
 from luxel.render.errors import LuxelError
-from luxel.render.lens import fisheye_lens
+from luxel.render.geometry.lens import fisheye_lens
 from luxel.render.primitives import PRIMITIVES
 from luxel.render.train import TrainConfig, Trainer
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.presets import preset
 from luxel.scenes import open as open_capture
-from luxel.scenes.synthetic.shape_captures import write_shape_capture
+from luxel.scenes.synthetic.captures.shape_captures import write_shape_capture
 
 NAMES = ["gaussians", "surfels"]
 FIRST = {"gaussians": "flatness_weight", "surfels": "distortion_weight"}  # besides that of the normals
@@ -102,7 +102,7 @@ def spread(trainer: Trainer) -> float:
     """Mean distortion of the held-out views."""
     from luxel.render.primitives.spec import GeometryImages
     from luxel.render.primitives.surfels.geometry import distortion
-    from luxel.render.rasterize import rasterize
+    from luxel.render.raster.rasterize import rasterize
 
     total = 0.0
     for view in trainer.test_views:

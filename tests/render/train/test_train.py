@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 import torch
 
-from luxel.render.camera import Pixels, View
 from luxel.render.errors import LuxelError
+from luxel.render.geometry.camera import Pixels, View
 from luxel.render.primitives.gaussians import GaussianLoss
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 from luxel.render.train import Trainer
 from luxel.render.train.config import Resolution
-from luxel.render.train.dataset import ByteImage
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.mcmc import McmcStrategy
+from luxel.render.train.views.dataset import ByteImage
 
 
 def test_learns_the_scene(toy: Any, tmp_path: Path, device: torch.device) -> None:

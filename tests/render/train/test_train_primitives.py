@@ -16,12 +16,13 @@ from luxel.render.primitives import PRIMITIVES
 from luxel.render.primitives.convexes import ConvexRates
 from luxel.render.primitives.gaussians import GaussianRates
 from luxel.render.primitives.gaussians4d import Gaussians4dInit
-from luxel.render.train import TrainConfig, Trainer, optimizer
+from luxel.render.train import TrainConfig, Trainer
 from luxel.render.train.config import Checkpoints, Resolution
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.densify.mcmc import McmcStrategy
-from luxel.render.train.instance_room import InstanceRoom
+from luxel.render.train.memory.instance_capacity import InstanceRoom
 from luxel.render.train.presets import preset
+from luxel.render.train.store import optimizer
 
 NAMES = list(PRIMITIVES)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import luxel.scenes
-from luxel.render.camera import Points
+from luxel.render.geometry.camera import Points
 from luxel.render.train import Trainer
 from luxel.render.train.presets import preset
 from luxel.scenes.files.ply import load_points, save_points

@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import luxel.scenes as scenes
-from luxel.render.camera import Points
+from luxel.render.geometry.camera import Points
 from luxel.render.primitives import Convexes, Gaussians4d
 from luxel.render.primitives.parameters import Parameters
-from luxel.scenes.captures.colmap import read_model
+from luxel.scenes.captures.formats.colmap import read_model
 from luxel.scenes.paths import load_path, save_path
 from luxel.scenes.synthetic.toy import ring_cameras, torus_knot
 

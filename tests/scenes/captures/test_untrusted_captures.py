@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from tree_snapshot import snapshot
 
-from luxel.scenes.captures import sfm
 from luxel.scenes.captures.caching.capture_cache import CaptureCache
-from luxel.scenes.captures.capture_format import Progress
 from luxel.scenes.captures.contents import CaptureContents
+from luxel.scenes.captures.formats.capture_format import Progress
+from luxel.scenes.captures.poses import sfm
 from luxel.scenes.captures.poses.workspace import Workspace
 
 COUNT = 6

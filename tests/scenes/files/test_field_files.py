@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.image_files import read_image
+from luxel.scenes.files.images.image_files import read_image
 from luxel.scenes.files.volumes import read_volume
 from luxel.scenes.synthetic.landscape import landscape
 

@@ -18,13 +18,13 @@ from PIL import Image
 import luxel.scenes as scenes
 from luxel.render.errors import LuxelError
 from luxel.render.fields.files import load_field
-from luxel.render.reading import reading
-from luxel.scenes.captures.images import ImageReader, check_decodes, decode, read_header
-from luxel.scenes.captures.lens import Lens
+from luxel.render.storage.reading import reading
+from luxel.scenes.captures.images.images import ImageReader, check_decodes, decode, read_header
+from luxel.scenes.captures.lenses.lens import Lens
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files import image_decoding
-from luxel.scenes.files.image_files import read_image
-from luxel.scenes.files.scene_files import load_facts
+from luxel.scenes.files.images import image_decoding
+from luxel.scenes.files.images.image_files import read_image
+from luxel.scenes.files.scenes.scene_files import load_facts
 from luxel.scenes.files.volumes import read_volume
 from luxel.scenes.paths import load_path
 

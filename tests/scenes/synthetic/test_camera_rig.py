@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from luxel.scenes import open as open_capture
-from luxel.scenes.synthetic.camera_rig import is_held_out, rig_cameras, write_rig_capture
+from luxel.scenes.synthetic.captures.camera_rig import is_held_out, rig_cameras, write_rig_capture
 from luxel.scenes.synthetic.example_scenes import dynamic_scene
 
 

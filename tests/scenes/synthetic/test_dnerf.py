@@ -14,9 +14,9 @@ import torch
 from PIL import Image
 
 import luxel.scenes as scenes
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.scenes.files.ply import read_vertices
-from luxel.scenes.synthetic.dnerf import (
+from luxel.scenes.synthetic.captures.dnerf import (
     DEPTH_UNIT,
     CameraSample,
     default_camera_samples,
@@ -25,9 +25,9 @@ from luxel.scenes.synthetic.dnerf import (
     rig_camera_samples,
     save_dnerf,
 )
-from luxel.scenes.synthetic.motions import Still
-from luxel.scenes.synthetic.solid_scene import Solid, SolidScene, Texture
-from luxel.scenes.synthetic.solids import sphere
+from luxel.scenes.synthetic.solids.motions import Still
+from luxel.scenes.synthetic.solids.solid_scene import Solid, SolidScene, Texture
+from luxel.scenes.synthetic.solids.solids import sphere
 from luxel.scenes.synthetic.toy import as_bytes
 
 SMALL = {"width": 48, "height": 36}

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import luxel.scenes as scenes
-from luxel.scenes.captures import features
+from luxel.scenes.captures.poses import features
 from luxel.scenes.captures.poses.pose_refinement import similarity
-from luxel.scenes.synthetic.pose_captures import POSE_CAPTURES, SOLVABLE, write_pose_capture
+from luxel.scenes.synthetic.captures.pose_captures import POSE_CAPTURES, SOLVABLE, write_pose_capture
 
 
 @pytest.mark.parametrize("kind", [*SOLVABLE])

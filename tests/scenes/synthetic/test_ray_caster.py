@@ -9,11 +9,19 @@ import numpy as np
 import pytest
 import torch
 
-from luxel.render.camera import Camera
-from luxel.scenes.synthetic.ray_caster import TO_LIGHT, RayGrid, StaticScene, StaticSolid
-from luxel.scenes.synthetic.ray_shapes import BOX, CYLINDER, ELLIPSOID, TORUS, divisors, first_hit, surface
-from luxel.scenes.synthetic.ray_textures import CLOUDS, PLAIN, STRIPES, WINDOWS, Spots, Surface, Textures
-from luxel.scenes.synthetic.solids import Box, Cylinder, Ellipsoid, Shape, Torus
+from luxel.render.geometry.camera import Camera
+from luxel.scenes.synthetic.rays.ray_caster import TO_LIGHT, RayGrid, StaticScene, StaticSolid
+from luxel.scenes.synthetic.rays.ray_shapes import (
+    BOX,
+    CYLINDER,
+    ELLIPSOID,
+    TORUS,
+    divisors,
+    first_hit,
+    surface,
+)
+from luxel.scenes.synthetic.rays.ray_textures import CLOUDS, PLAIN, STRIPES, WINDOWS, Spots, Surface, Textures
+from luxel.scenes.synthetic.solids.solids import Box, Cylinder, Ellipsoid, Shape, Torus
 
 Triple = tuple[float, float, float]
 SHAPES: list[tuple[int, Triple, Shape]] = [

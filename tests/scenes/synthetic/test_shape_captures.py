@@ -8,17 +8,17 @@ import pytest
 import torch
 
 from luxel.scenes import open as open_capture
-from luxel.scenes.synthetic.motions import rotation
-from luxel.scenes.synthetic.ray_caster import StaticSolid
-from luxel.scenes.synthetic.ray_shapes import BOX, CYLINDER, ELLIPSOID, TORUS
-from luxel.scenes.synthetic.ray_textures import PLAIN, Surface
-from luxel.scenes.synthetic.shape_captures import (
+from luxel.scenes.synthetic.captures.shape_captures import (
     SHAPE_CAPTURES,
     distances,
     shape_cameras,
     visible_surface,
     write_shape_capture,
 )
+from luxel.scenes.synthetic.rays.ray_caster import StaticSolid
+from luxel.scenes.synthetic.rays.ray_shapes import BOX, CYLINDER, ELLIPSOID, TORUS
+from luxel.scenes.synthetic.rays.ray_textures import PLAIN, Surface
+from luxel.scenes.synthetic.solids.motions import rotation
 
 GREY = Surface(PLAIN, 1.0, ((0.5, 0.5, 0.5),) * 3)
 

@@ -9,11 +9,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.scenes.synthetic.example_scenes import FLOOR, dynamic_scene, static_scene
-from luxel.scenes.synthetic.motions import Bounce, Breathe, Orbit, Spin, Still, Swing, Visit
-from luxel.scenes.synthetic.solid_scene import Solid, SolidScene, Texture
-from luxel.scenes.synthetic.solids import Box, Capsule, Cylinder, Ellipsoid, RoundedBox, Shape, Torus, sphere
+from luxel.scenes.synthetic.solids.motions import Bounce, Breathe, Orbit, Spin, Still, Swing, Visit
+from luxel.scenes.synthetic.solids.solid_scene import Solid, SolidScene, Texture
+from luxel.scenes.synthetic.solids.solids import (
+    Box,
+    Capsule,
+    Cylinder,
+    Ellipsoid,
+    RoundedBox,
+    Shape,
+    Torus,
+    sphere,
+)
 
 PLAIN = Texture(0, 0.3)
 BUFFERS = ("rgb", "alpha", "depth", "normals", "ids", "velocity")

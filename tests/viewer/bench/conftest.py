@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from luxel.render.backends import gsplat
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives.gaussians import Gaussians
-from luxel.render.rasterize import Frame, rasterize
+from luxel.render.raster.rasterize import Frame, rasterize
 from luxel.viewer.bench.raster import roofline
 from luxel.viewer.cli import main
 

@@ -11,10 +11,10 @@ import pytest
 import torch
 from tinycudann_stand_in import StandIn
 
-from luxel.render.camera import Camera
 from luxel.render.fields.application import make_application
 from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig, defaults
+from luxel.render.geometry.camera import Camera
 from luxel.viewer.bench import timing
 from luxel.viewer.bench.fields import datasets as field_datasets
 from luxel.viewer.bench.fields import peers as field_peers

@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 
 from luxel.render.backends import gsplat as backend
-from luxel.render.camera import Camera, Points, View
 from luxel.render.errors import LuxelError
-from luxel.render.evaluate import evaluate, ground_truth
+from luxel.render.geometry.camera import Camera, Points, View
+from luxel.render.metrics.evaluate import evaluate, ground_truth
 from luxel.render.primitives.gaussians import Gaussians
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 from luxel.render.train.config import TrainConfig
 from luxel.scenes import Capture
 from luxel.scenes import open as open_capture

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 from luxel.scenes import save_primitive_ply
 from luxel.scenes.synthetic.toy import torus_knot
 from luxel.viewer.bench.raster import report as raster_report

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from luxel.render.camera import Camera, View
 from luxel.render.errors import LuxelError
+from luxel.render.geometry.camera import Camera, View
 from luxel.render.primitives import Gaussians
 from luxel.viewer.bench.compare import compare
 from luxel.viewer.bench.segment import label_maps, measure

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Gaussians
 from luxel.viewer.bench.view import measure
 from luxel.viewer.bench.view import report as view_report

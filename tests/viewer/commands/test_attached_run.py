@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from test_cli_serving import Running
 
-from luxel.render.runs.checkpoint import load_newest
+from luxel.render.runs.checkpoints.checkpoint import load_newest
 from luxel.viewer.attach import RunConnection, connect
 from luxel.viewer.cli import main
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tinycudann_stand_in import StandIn
 
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 from luxel.render.train.resume import read_config
 from luxel.viewer.cli import main
 

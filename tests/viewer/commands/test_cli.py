@@ -22,8 +22,8 @@ from luxel.render.train.presets import preset
 from luxel.render.train.resume import read_config
 from luxel.scenes import load_gaussians
 from luxel.viewer.cli import COMMANDS, main
-from luxel.viewer.origin import load_origin
-from luxel.viewer.runs import load_run_scene
+from luxel.viewer.scene_loading.capture_options import load_origin
+from luxel.viewer.scene_loading.runs import load_run_scene
 
 SHORT = ["--device", "cpu", "--no-lpips", "--report-every", "1"]
 

@@ -40,7 +40,7 @@ def test_a_page_of_a_run_whose_capture_is_gone(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from luxel.scenes.errors import CaptureError
-    from luxel.viewer.origin import Origin
+    from luxel.viewer.scene_loading.capture_options import Origin
 
     def gone(*arguments: object) -> None:
         raise CaptureError("capture: there is no such folder.", "Check the path.")

@@ -16,21 +16,21 @@ from PIL import Image
 
 from luxel.render.errors import LuxelError
 from luxel.render.fields.config import defaults
-from luxel.render.fields.training import FieldTrainer
+from luxel.render.fields.training.trainer import FieldTrainer
 from luxel.render.fields.volume import VolumeField
 from luxel.scenes import read_mesh, save_mesh
 from luxel.scenes.synthetic.knot_mesh import ridged_knot
 from luxel.viewer.cli import main
 from luxel.viewer.commands.train import Train
 from luxel.viewer.commands.train_field import BATCH_ON_CPU, TrainField
-from luxel.viewer.runs import load_drawable, load_run_field
+from luxel.viewer.scene_loading.runs import load_drawable, load_run_field
 from luxel.viewer.web.app import ViewerApp
-from luxel.viewer.web.drawable import field_orientation, render_field
+from luxel.viewer.web.images.drawable import field_orientation, render_field
+from luxel.viewer.web.images.shading import DisplaySettings, draw, outputs_of
+from luxel.viewer.web.images.stream import ClientStream
 from luxel.viewer.web.navigate import find_extent, first_pose
 from luxel.viewer.web.panels.training import status_rows
 from luxel.viewer.web.session import StaticSession, TrainingSession
-from luxel.viewer.web.shading import DisplaySettings, draw, outputs_of
-from luxel.viewer.web.stream import ClientStream
 from luxel.viewer.web.transport.encoders import as_array
 from luxel.viewer.web.transport.sinks import FrameInfo
 

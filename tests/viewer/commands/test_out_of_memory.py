@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from luxel.render.fields.training import FieldTrainer
+from luxel.render.fields.training.trainer import FieldTrainer
 from luxel.render.train.trainer import Trainer
 from luxel.viewer.cli import main
 
@@ -69,7 +69,7 @@ def test_an_image_that_is_damaged_meanwhile_ends_a_run_that_is_saved(
         return whole(self)
 
     monkeypatch.setattr(Trainer, "_one_step", damaging)
-    monkeypatch.setattr("luxel.scenes.captures.images.free_memory", lambda: 0)
+    monkeypatch.setattr("luxel.scenes.captures.images.images.free_memory", lambda: 0)
     words = ["train", "--images", "stream", *SHORT[:2], "--no-lpips", "--no-check-capture"]
     said = refused([*words, str(tmp_path / "capture"), "--run", str(run), "--steps", "60"], capfd)
     assert "cannot be read as an image" in said and f"Then: luxel train --resume {run}" in said
@@ -100,7 +100,7 @@ def test_a_report_that_does_not_fit_leaves_the_run_complete(
     def short_of_memory(*_: object, **__: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
-    monkeypatch.setattr("luxel.viewer.training.score", short_of_memory)
+    monkeypatch.setattr("luxel.viewer.training.train_scene.score", short_of_memory)
     assert main(["train", str(sound), "--run", str(tmp_path / "run"), *SHORT]) == 0
     assert "memory ran out while the report was written" in capfd.readouterr().err
     assert (tmp_path / "run/scene.ply").is_file()
@@ -118,7 +118,10 @@ def test_other_commands(
         raise RuntimeError("std::bad_alloc")
 
     monkeypatch.chdir(tmp_path)
-    for place in ("luxel.viewer.runs.load_primitives", "luxel.viewer.commands.export.load_any_scene"):
+    for place in (
+        "luxel.viewer.scene_loading.runs.load_primitives",
+        "luxel.viewer.commands.export.load_any_scene",
+    ):
         monkeypatch.setattr(place, short_of_memory, raising=False)
     said = refused([words[0], str(run), *words[1:]], capfd)
     assert "This machine ran out of memory." in said

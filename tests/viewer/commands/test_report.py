@@ -14,7 +14,7 @@ from PIL import Image
 
 from luxel.render.errors import LuxelError
 from luxel.render.storage.folder import OutputFolder
-from luxel.viewer.report import ERROR_SCALE, Report, ReportedView, error_image
+from luxel.viewer.reports.evaluation_report import ERROR_SCALE, Report, ReportedView, error_image
 
 
 def view(name: str, seed: int = 0, **scores: object) -> ReportedView:

@@ -16,11 +16,11 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.application import make_application
 from luxel.render.fields.config import FieldConfig, config_of_run
 from luxel.render.fields.files import load_field, save_field
-from luxel.render.runs import owner, results
-from luxel.render.runs.run_folder import RunFolder
+from luxel.render.runs.folder import owner, results
+from luxel.render.runs.folder.run_folder import RunFolder
 from luxel.render.train import TrainConfig
 from luxel.render.train.resume import read_config, read_run
-from luxel.viewer.runs import load_run_field
+from luxel.viewer.scene_loading.runs import load_run_field
 
 
 def test_an_empty_name_is_no_folder(capture: Path, refused: Refused) -> None:

@@ -110,7 +110,7 @@ def test_a_folder_with_a_scene_alone_names_ways_that_work(
 def test_two_unnamed_runs_that_begin_at_once_get_two_folders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from luxel.viewer import runs
+    from luxel.viewer.scene_loading import runs
 
     monkeypatch.chdir(tmp_path)
     first = runs.unused_path(Path("runs"), "a")

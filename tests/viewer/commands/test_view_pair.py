@@ -14,14 +14,14 @@ import pytest
 from test_cli_serving import Running
 
 from luxel.render.errors import LuxelError
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 from luxel.render.runs.fair_lock import FairLock
 from luxel.scenes import save_primitive_ply
 from luxel.scenes.synthetic.toy import torus_knot
 from luxel.viewer.attach import connect
 from luxel.viewer.cli import main
 from luxel.viewer.commands.options import Serve
-from luxel.viewer.training import LiveViewer
+from luxel.viewer.training.train_scene import LiveViewer
 from luxel.viewer.web.pair.session import PairSession
 from luxel.viewer.web.session import TrainingSession
 

@@ -10,7 +10,7 @@ import torch
 from test_object_edits import row_of_balls
 
 from luxel.render.errors import LuxelError
-from luxel.render.runs.owner import OWNER
+from luxel.render.runs.folder.owner import OWNER
 from luxel.render.segment import Prompt
 from luxel.render.segment.objects import FILE, Objects, load_objects, save_objects, scene_digest
 from luxel.viewer.edit import Document

@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Gaussians, Parameters
 from luxel.render.primitives.similarity import Similarity
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 from luxel.viewer.edit import Document, combine, operations, regions
 from luxel.viewer.edit.masks import PackedMask
 from luxel.viewer.edit.outlines import within_polygon, within_stroke

@@ -13,8 +13,8 @@ from stream_sink import Sink, flat
 
 from luxel.render.primitives import Gaussians
 from luxel.viewer.web.app import ViewerApp
+from luxel.viewer.web.images.stream import ClientStream
 from luxel.viewer.web.session import StaticSession
-from luxel.viewer.web.stream import ClientStream
 
 
 @pytest.fixture(scope="module")

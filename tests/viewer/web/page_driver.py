@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from PIL import Image
 
-from luxel.render.camera import Camera, Pixels, View
+from luxel.render.geometry.camera import Camera, Pixels, View
 from luxel.render.primitives import Gaussians
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 from luxel.render.runs.fair_lock import FairLock
 from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.navigate import Pose

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Gaussians
 from luxel.viewer.bench.view.frames import TURN, PreparedFrames
 from luxel.viewer.web.navigate import Pose

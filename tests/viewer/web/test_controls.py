@@ -15,7 +15,7 @@ from page_controls import controls_of
 from page_driver import FakeTrainer, ball, ring
 
 from luxel.render.primitives import Gaussians4d
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 from luxel.render.train import TrainConfig
 from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.navigate import Pose

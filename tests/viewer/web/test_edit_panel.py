@@ -12,7 +12,7 @@ import pytest
 import torch
 from page_driver import FakeTrainer, ball, until
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Gaussians4d, Parameters
 from luxel.scenes import load_primitives
 from luxel.viewer.edit import Document, operations

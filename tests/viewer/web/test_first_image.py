@@ -12,8 +12,8 @@ import torch
 from page_driver import ball, ring, until
 from PIL import Image
 
-from luxel.render.rasterize import rasterize
-from luxel.viewer.web.first_image import PREPARED, FirstImage
+from luxel.render.raster.rasterize import rasterize
+from luxel.viewer.web.images.first_image import PREPARED, FirstImage
 from luxel.viewer.web.navigate import Pose, find_extent
 from luxel.viewer.web.session import StaticSession
 

@@ -29,9 +29,9 @@ from page_driver import (
 )
 from PIL import Image
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 from luxel.scenes import save_primitive_ply
 from luxel.scenes.paths import load_path
 from luxel.viewer.cli import main

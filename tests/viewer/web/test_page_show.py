@@ -13,13 +13,13 @@ import torch
 from page_controls import Controls
 from page_driver import at_rest, ball, canvas_width, cut, psnr, ring, screenshot, until
 
-from luxel.render.camera import Pixels, View
-from luxel.render.rasterize import rasterize
+from luxel.render.geometry.camera import Pixels, View
+from luxel.render.raster.rasterize import rasterize
 from luxel.viewer.web.app import ViewerApp
+from luxel.viewer.web.images.shading import draw
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.panels.compare import ComparePanel
 from luxel.viewer.web.session import StaticSession
-from luxel.viewer.web.shading import draw
 
 
 def photographed() -> list[View]:

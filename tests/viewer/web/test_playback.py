@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from luxel.render.camera import Camera, Pixels, View
+from luxel.render.geometry.camera import Camera, Pixels, View
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
 from luxel.viewer.web.playback import Playback, play_seconds, slider_step, time_range
 

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from stream_sink import Frame, Sink, pose
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Convexes, Gaussians4d, Parameters
 from luxel.render.runs.fair_lock import FairLock
+from luxel.viewer.web.images.shading import OUTPUTS, outputs_of
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.session import StaticSession, TrainingSession
-from luxel.viewer.web.shading import OUTPUTS, outputs_of
 
 
 class Clock:
@@ -160,7 +160,7 @@ def test_coarse_while_it_plays_and_in_full_at_rest(streams: Any) -> None:
 
 
 def test_a_page_begins_at_the_time_of_its_photograph(streams: Any) -> None:
-    from luxel.render.camera import Pixels, View
+    from luxel.render.geometry.camera import Pixels, View
 
     camera = pose().camera(64, 48)
     views = [

@@ -19,12 +19,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera, Pixels, View
 from luxel.render.fields.application import Application
 from luxel.render.fields.applications import FieldName, application_type
-from luxel.render.fields.posed_images import PosedImages
-from luxel.scenes.captures.images import for_each
-from luxel.scenes.synthetic.dnerf import default_camera_samples
+from luxel.render.fields.capture.posed_images import PosedImages
+from luxel.render.geometry.camera import Camera, Pixels, View
+from luxel.scenes.captures.images.images import for_each
+from luxel.scenes.synthetic.captures.dnerf import default_camera_samples
 from luxel.scenes.synthetic.toy import as_bytes
 
 ELEVATION, DISTANCE = 0.4, 2.6  # of a ring of cameras: radians, and half sides of the box
@@ -65,8 +65,8 @@ def capture_dataset(path: Path) -> FieldDataset:
     Raises:
         LuxelError: it cannot be opened.
     """
-    from luxel.viewer.field_data import FieldOrigin
-    from luxel.viewer.origin import Origin
+    from luxel.viewer.scene_loading.capture_options import Origin
+    from luxel.viewer.scene_loading.field_data import FieldOrigin
 
     opened = FieldOrigin.of("radiance", str(path), Origin("")).open()
     held_out = list(opened.data.held_out) or list(opened.data.views)

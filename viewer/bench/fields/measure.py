@@ -15,7 +15,7 @@ from torch import Tensor
 
 from luxel.render.fields.application import Application
 from luxel.render.fields.config import FieldConfig, GridName, defaults
-from luxel.render.fields.training import FieldTrainer
+from luxel.render.fields.training.trainer import FieldTrainer
 from luxel.render.replay import release_memory
 from luxel.render.storage.journal import scratch_folder
 from luxel.viewer.bench.fields.datasets import FieldDataset, frames

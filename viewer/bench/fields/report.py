@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from luxel.render.fields.training import in_words
+from luxel.render.fields.training.trainer import in_words
 from luxel.viewer.bench.fields import accelerator
 from luxel.viewer.bench.fields.peers import TINY, TORCH, WORK
 from luxel.viewer.bench.fields.stages import PARTS

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from luxel.render.backends import Backend
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Parameters
 from luxel.render.replay import release_memory
 from luxel.viewer.bench.machine import gpu_state, machine_facts

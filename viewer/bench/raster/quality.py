@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.backends import Backend
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.ops.raster.bin_splats import TILE
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.reference.raster.draw import draw_reference

@@ -18,7 +18,7 @@ import torch
 
 from luxel.render.ops.raster.bin_splats import TILE
 from luxel.render.primitives import PRIMITIVES, Parameters
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 from luxel.viewer.bench.raster.variants import CameraSample
 from luxel.viewer.bench.timing import summary, times_ms
 

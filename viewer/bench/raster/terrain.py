@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives.gaussians import SH_C0, Gaussians
 
 SEED = 42

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from luxel.render.backends import Backend, gsplat
-from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Gaussians, Parameters
-from luxel.render.rasterize import MAX_ALPHA, rasterize
-from luxel.render.renderer import Renderer
+from luxel.render.raster.rasterize import MAX_ALPHA, rasterize
+from luxel.render.raster.renderer import Renderer
 
 
 class CameraSample(NamedTuple):
@@ -72,7 +72,7 @@ class RasterVariant:
 
 @dataclass
 class Replayed(RasterVariant):
-    """luxel replayed from a captured CUDA graph (`luxel.render.renderer.Renderer`), as training steps are.
+    """luxel replayed from a captured CUDA graph (`luxel.render.raster.renderer.Renderer`), as training steps are.
 
     Args:
         drawer: holds the captured work, with gradients too.

@@ -15,7 +15,7 @@ from luxel.viewer.bench.record.part import Headline, Part
 from luxel.viewer.bench.record.store import PartRecord, Results
 from luxel.viewer.bench.record.tables import TABLES, ResultTable
 from luxel.viewer.bench.report import Table, describe_versions, markdown_table
-from luxel.viewer.report import writing
+from luxel.viewer.reports.evaluation_report import writing
 
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
 WIDTH = 120  # of lines of text

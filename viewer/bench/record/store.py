@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from luxel.render.errors import LuxelError
-from luxel.render.runs.strict_json import LARGEST
+from luxel.render.runs.folder.strict_json import LARGEST
 from luxel.render.storage.descriptors import open_regular
 from luxel.render.storage.single import write_file
 from luxel.viewer.bench.report import plain
-from luxel.viewer.report import writing
+from luxel.viewer.reports.evaluation_report import writing
 
 FORMAT = 1
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from luxel.render.camera import View
+from luxel.render.geometry.camera import View
 from luxel.render.segment import Prompt
 from luxel.render.segment.mask_prompt import innermost_point
 from luxel.scenes.synthetic.id_segmenter import displaced

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from luxel.render.camera import View
+from luxel.render.geometry.camera import View
 from luxel.render.segment import (
     NO_LABEL,
     LabelScores,

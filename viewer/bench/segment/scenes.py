@@ -13,17 +13,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from luxel.render.camera import View
+from luxel.render.geometry.camera import View
 from luxel.render.primitives import PRIMITIVES, Parameters
-from luxel.render.runs.run_config import has_config
+from luxel.render.runs.folder.run_config import has_config
 from luxel.render.storage.journal import scratch_folder
 from luxel.render.train import Trainer
 from luxel.render.train.config import Checkpoints
 from luxel.render.train.presets import preset
 from luxel.scenes import Capture, save_dnerf, save_primitive_ply
 from luxel.scenes import open as open_capture
-from luxel.scenes.captures.true_ids import read_ids
-from luxel.scenes.synthetic.dnerf import (
+from luxel.scenes.captures.images.true_ids import read_ids
+from luxel.scenes.synthetic.captures.dnerf import (
     default_camera_samples,
     monocular_camera_samples,
     rig_camera_samples,
@@ -31,7 +31,7 @@ from luxel.scenes.synthetic.dnerf import (
 from luxel.scenes.synthetic.example_scenes import dynamic_scene, static_scene
 from luxel.viewer.bench.record.part import Setup
 from luxel.viewer.bench.record.training import made_capture
-from luxel.viewer.runs import load_any_scene
+from luxel.viewer.scene_loading.runs import load_any_scene
 
 SOLIDS = 10  # of the scene at rest, beside its platform
 TRAIN, TEST = 48, 20  # views of the scene at rest
@@ -68,7 +68,7 @@ class LabelledScene:
         train, test: the views that it was trained on, and others.
         truth: true label maps by name of the view, uint8 [H, W]; 0: the background.
         count: L; labels are below it.
-        render: options of `luxel.render.rasterize.rasterize` that change alpha.
+        render: options of `luxel.render.raster.rasterize.rasterize` that change alpha.
     """
 
     name: str

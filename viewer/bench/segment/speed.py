@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.ops.raster.label_render import label_render
 from luxel.render.ops.raster.label_votes import label_votes_, vote_table
-from luxel.render.pipeline import blend, project, viewing
 from luxel.render.primitives import Parameters
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.pipeline import blend, project, viewing
+from luxel.render.raster.rasterize import rasterize
 from luxel.render.segment import Votes
 from luxel.render.segment.label_image import label_image
 from luxel.render.segment.solve import solve

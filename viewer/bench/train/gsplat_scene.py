@@ -15,11 +15,12 @@ import torch
 from torch import Tensor
 
 from luxel.render.backends.gsplat import pinhole_matrices
-from luxel.render.camera import Camera, Points, View
+from luxel.render.geometry.camera import Camera, Points, View
 from luxel.render.ops.train.gather_view import BACKGROUND, PHOTO, ROW, TIME, VIEW
 from luxel.render.primitives.gaussians import Gaussians
-from luxel.render.train import TrainConfig, memory_plan
-from luxel.render.train.dataset import Dataset, ImageStack, Target, ViewOrder
+from luxel.render.train import TrainConfig
+from luxel.render.train.memory import plan as memory_plan
+from luxel.render.train.views.dataset import Dataset, ImageStack, Target, ViewOrder
 
 NEAR, FAR = 0.01, 1e10  # of its cameras, normalised units
 

@@ -21,14 +21,14 @@ from torch import Tensor
 
 from luxel.render.backends import gsplat as backend
 from luxel.render.errors import LuxelError
-from luxel.render.evaluate import Evaluation, evaluate
+from luxel.render.metrics.evaluate import Evaluation, evaluate
 from luxel.render.ops.train.loss import photometric_loss
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.primitives.training import Init
 from luxel.render.runs.progress import duration
 from luxel.render.train import TrainConfig
-from luxel.render.train.dataset import Target
 from luxel.render.train.start import first_primitives, scene_extent
+from luxel.render.train.views.dataset import Target
 from luxel.scenes import Capture
 from luxel.viewer.bench.train import measure
 from luxel.viewer.bench.train.gsplat_scene import FAR, NEAR, Normalisation, TrainingImages

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from luxel.render.camera import View
+from luxel.render.geometry.camera import View
 from luxel.render.primitives import PRIMITIVES, Gaussians, Gaussians4d, Parameters
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 from luxel.render.train import Trainer
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.presets import preset

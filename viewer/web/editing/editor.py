@@ -18,10 +18,10 @@ from luxel.render.errors import LuxelError
 from luxel.render.primitives.similarity import Similarity
 from luxel.render.segment.objects import Objects
 from luxel.render.storage.places import cache_folder
-from luxel.scenes.files.scene_format import SceneFacts
+from luxel.scenes.files.scenes.scene_format import SceneFacts
 from luxel.viewer.edit import Autosave, Document, Edit, History, Mode, combine
 from luxel.viewer.edit.run_objects import RunObjects
-from luxel.viewer.known_facts import as_up
+from luxel.viewer.scene_loading.scene_facts import as_up
 from luxel.viewer.web.session import StaticSession
 
 log = logging.getLogger("luxel.viewer")

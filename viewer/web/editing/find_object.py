@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera, Pixels, View
 from luxel.render.errors import LuxelError
+from luxel.render.geometry.camera import Camera, Pixels, View
 from luxel.render.primitives import Parameters
 from luxel.render.segment import Prompt, PropagateOptions, Propagation, Segmenter, SolveOptions, Votes
 from luxel.render.segment.mask_choice import best_for

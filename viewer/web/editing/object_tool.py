@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
+from luxel.render.geometry.camera import Camera
 from luxel.render.segment import Segmenter
 from luxel.render.segment.label_image import label_image
 from luxel.viewer.edit import Document, Mode
@@ -22,8 +22,8 @@ from luxel.viewer.edit.object_edits import select_object
 from luxel.viewer.segmenting import make_segmenter
 from luxel.viewer.web.editing.find_object import VIEWS, ClickedView, ObjectSearch
 from luxel.viewer.web.editing.screen_tools import ClickedTool
+from luxel.viewer.web.images.shading import DisplaySettings, draw, drawing_options
 from luxel.viewer.web.page import Click
-from luxel.viewer.web.shading import DisplaySettings, draw, drawing_options
 from luxel.viewer.web.transport.encoders import as_array
 
 log = logging.getLogger("luxel.viewer")

@@ -11,16 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera, View, poses_of
-from luxel.render.evaluate import ground_truth
-from luxel.render.metrics import psnr
+from luxel.render.geometry.camera import Camera, View, poses_of
+from luxel.render.metrics.evaluate import ground_truth
+from luxel.render.metrics.image_metrics import psnr
 from luxel.render.primitives import Parameters
-from luxel.scenes.captures.true_ids import have_ids, read_ids
+from luxel.scenes.captures.images.true_ids import have_ids, read_ids
 from luxel.viewer.segmenting import solid_ious, solid_overlaps
-from luxel.viewer.web.drawable import Drawable
-from luxel.viewer.web.inspection.legend import EMBER, SIGNED, Caption, Legend, false_colour
-from luxel.viewer.web.session import Session
-from luxel.viewer.web.shading import (
+from luxel.viewer.web.images.drawable import Drawable
+from luxel.viewer.web.images.shading import (
     DisplaySettings,
     Painter,
     Render,
@@ -28,6 +26,8 @@ from luxel.viewer.web.shading import (
     as_uint8,
     render_frame,
 )
+from luxel.viewer.web.inspection.legend import EMBER, SIGNED, Caption, Legend, false_colour
+from luxel.viewer.web.session import Session
 
 LUMINANCE = (0.2126, 0.7152, 0.0722)  # Rec. 709, of the colours as they are stored
 BORDER = 0.08  # grey level around the image
@@ -42,7 +42,7 @@ class Compared:
     Args:
         name: of the view.
         truth, render: colours in [0, 1], [H, W, 3] in the photograph's pixels.
-        psnr: dB, weighted as in `luxel.render.evaluate.evaluate`.
+        psnr: dB, weighted as in `luxel.render.metrics.evaluate.evaluate`.
         iou: mean IoU of the objects that are seen with the true solids, 0 to 1, as `luxel eval` has it; None: there are
             no objects, or no true ids of the view.
     """

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from luxel.render.camera import View
-from luxel.viewer.web.inspection.seen import DepthMap, SeenCount, count_views
+from luxel.render.geometry.camera import View
+from luxel.viewer.web.images.shading import DisplaySettings, Render, depth_map
+from luxel.viewer.web.inspection.visibility import DepthMap, SeenCount, count_views
 from luxel.viewer.web.session import Session
-from luxel.viewer.web.shading import DisplaySettings, Render, depth_map
 
 log = logging.getLogger("luxel.viewer")
 
@@ -35,7 +35,7 @@ class Coverage:
 
     Args:
         session: its training views and its scene.
-        render: luxel.render.rasterize or a function like it.
+        render: luxel.render.raster.rasterize or a function like it.
     """
 
     def __init__(self, session: Session, render: Render) -> None:

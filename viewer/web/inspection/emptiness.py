@@ -10,7 +10,7 @@ import torch
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 
 MIN_OPACITY = 1 / 255  # less is never drawn
 LINE = 44  # characters

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from luxel.render.camera import View
+from luxel.render.geometry.camera import View
 from luxel.viewer.web.inspection.legend import Legend, false_colour
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.page import Page

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Parameters
 from luxel.render.segment.label_map import label_map
 from luxel.render.segment.objects import Objects

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives.gaussians import SH_C0
 
 MIN_ALPHA = 1 / 255  # smaller alphas are skipped, as by the rasterizer

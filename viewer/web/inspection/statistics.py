@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera
-from luxel.render.pipeline import BlendSettings, bin_tiles, project
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives.parameters import Viewing
-from luxel.render.rasterize import DILATION, MAX_ALPHA
+from luxel.render.raster.pipeline import BlendSettings, bin_tiles, project
+from luxel.render.raster.rasterize import DILATION, MAX_ALPHA
 
 BINS = 40
 WIDTH, HEIGHT = 240, 64  # of a drawing, px

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import torch
 
-from luxel.render.camera import View
-from luxel.render.evaluate import evaluate
-from luxel.render.runs.strict_json import read_object
+from luxel.render.geometry.camera import View
+from luxel.render.metrics.evaluate import evaluate
+from luxel.render.runs.folder.strict_json import read_object
+from luxel.viewer.web.images.shading import DisplaySettings, Render, render_frame
 from luxel.viewer.web.session import Session
-from luxel.viewer.web.shading import DisplaySettings, Render, render_frame
 
 REPORT = Path("eval") / "report.json"  # in a run folder, as `luxel train` and `luxel eval` write it
 
@@ -42,7 +42,7 @@ def measure_scores(
 
     Args:
         session: its scene and views.
-        render: luxel.render.rasterize or a function like it.
+        render: luxel.render.raster.rasterize or a function like it.
         settings: background, clipping, antialiasing and splat scale as the page shows them.
         on_score: called with the name of each view and its PSNR in dB; NaN where the photograph cannot be read.
         cancelled: called before each view; True ends the measurement.

@@ -11,16 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
-from luxel.render.metrics import psnr
-from luxel.viewer.web.drawable import Drawable
-from luxel.viewer.web.inspection.coverage import coverage_of
-from luxel.viewer.web.inspection.emptiness import is_empty, why_empty, write_on
-from luxel.viewer.web.inspection.legend import Caption, legend_of
-from luxel.viewer.web.pair.images import DIFFERENCES, divide, joined, write_name
-from luxel.viewer.web.pair.session import PairSession, Side
-from luxel.viewer.web.shading import (
+from luxel.render.geometry.camera import Camera
+from luxel.render.metrics.image_metrics import psnr
+from luxel.viewer.web.images.drawable import Drawable
+from luxel.viewer.web.images.shading import (
     DisplaySettings,
     Render,
     Sample,
@@ -30,6 +25,11 @@ from luxel.viewer.web.shading import (
     require_output,
     sample,
 )
+from luxel.viewer.web.inspection.coverage import coverage_of
+from luxel.viewer.web.inspection.emptiness import is_empty, why_empty, write_on
+from luxel.viewer.web.inspection.legend import Caption, legend_of
+from luxel.viewer.web.pair.images import DIFFERENCES, divide, joined, write_name
+from luxel.viewer.web.pair.session import PairSession, Side
 
 MISSING = 0.08  # grey level of an image that a scene does not have
 MIN_WRITABLE = 60  # px: narrower parts have no room for a sentence

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from luxel.render.camera import View
-from luxel.viewer.web.drawable import Drawable
+from luxel.render.geometry.camera import View
+from luxel.viewer.web.images.drawable import Drawable
 from luxel.viewer.web.navigate import SceneExtent, find_extent
 from luxel.viewer.web.pair.checks import Bounds, bounds_of, find_problems
 from luxel.viewer.web.session import Session
@@ -24,7 +24,7 @@ class Side:
     Args:
         name: shown on the image.
         session: the scene.
-        render: draws it, called like luxel.render.rasterize.
+        render: draws it, called like luxel.render.raster.rasterize.
         extent: centre, size and up direction; of a scene that trains as they were at first.
         bounds: of its primitives; None: there are none.
     """

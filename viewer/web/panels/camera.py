@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from luxel.viewer.web.images.stream import StreamReport
 from luxel.viewer.web.inspection.frustums import Frustums
 from luxel.viewer.web.inspection.view_scores import measure_scores, read_scores
 from luxel.viewer.web.page import Click
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import table
-from luxel.viewer.web.stream import StreamReport
 
 AXES = {sign + "xyz"[i]: float(sign + "1") * np.eye(3)[i] for i in range(3) for sign in "+-"}
 

@@ -13,12 +13,12 @@ from luxel.render.storage.journal import scratch_folder
 from luxel.render.storage.single import writing_unused
 from luxel.scenes.files.ply import writable
 from luxel.scenes.paths import CameraPath, load_path, path_json
-from luxel.viewer.web.keyframes import FPS, Keyframe, keyframes_of, smooth_path
+from luxel.viewer.web.camera_path.keyframes import FPS, Keyframe, keyframes_of, smooth_path
+from luxel.viewer.web.camera_path.path_lines import PathLines
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.path_video import VideoControls
 from luxel.viewer.web.panels.text import as_text
-from luxel.viewer.web.path_lines import PathLines
 
 NO_KEYFRAMES = "none yet"
 LARGEST_PATH = 16 << 20  # bytes of a file that is opened

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from luxel.render.camera import poses_of
+from luxel.render.geometry.camera import poses_of
+from luxel.viewer.web.images.stream import StreamReport
 from luxel.viewer.web.inspection.comparison import MODES, Comparer
 from luxel.viewer.web.inspection.legend import legend_of
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import table
 from luxel.viewer.web.session import Session
-from luxel.viewer.web.stream import StreamReport
 
 
 class ComparePanel(Panel):

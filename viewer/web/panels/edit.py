@@ -13,15 +13,15 @@ from luxel.render.errors import LuxelError
 from luxel.render.primitives import Parameters
 from luxel.render.storage.journal import scratch_folder
 from luxel.scenes import formats_for
-from luxel.scenes.files.formats import find_format
+from luxel.scenes.files.scenes.registry import find_format
 from luxel.viewer.edit import MODES, Document, operations
-from luxel.viewer.runs import unused_path
+from luxel.viewer.scene_loading.runs import unused_path
 from luxel.viewer.web.editing import TOOLS, SceneEditor, Tool, Workspace
+from luxel.viewer.web.images.stream import ClientStream
 from luxel.viewer.web.panels.action_message import ActionMessage
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import as_text, table
 from luxel.viewer.web.session import Session, StaticSession
-from luxel.viewer.web.stream import ClientStream
 
 log = logging.getLogger("luxel.viewer")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from luxel.viewer.web.images.stream import MAX_SIDE, StreamReport
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import as_text, table
-from luxel.viewer.web.stream import MAX_SIDE, StreamReport
 from luxel.viewer.web.transport.figures import Figures
 
 

@@ -19,14 +19,14 @@ from luxel.viewer.edit import Document, operations
 from luxel.viewer.edit import object_edits as edits
 from luxel.viewer.edit.object_changes import rows_of
 from luxel.viewer.edit.object_counts import ObjectCount, object_counts, selected_object
-from luxel.viewer.runs import unused_path
+from luxel.viewer.scene_loading.runs import unused_path
 from luxel.viewer.web.editing import SceneEditor
+from luxel.viewer.web.images.stream import ClientStream, StreamReport
 from luxel.viewer.web.inspection.object_ious import measure_ious, views_with_ids
 from luxel.viewer.web.panels.action_message import ActionMessage
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import as_text
 from luxel.viewer.web.session import Session, StaticSession
-from luxel.viewer.web.stream import ClientStream, StreamReport
 
 NONE = "none yet"
 MEASURE = "Measure IoU"

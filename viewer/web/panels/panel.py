@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any, ClassVar
 
+from luxel.viewer.web.images.stream import ClientStream, StreamReport
 from luxel.viewer.web.page import Click, Page
 from luxel.viewer.web.session import Session
-from luxel.viewer.web.stream import ClientStream, StreamReport
 
 log = logging.getLogger("luxel.viewer")
 

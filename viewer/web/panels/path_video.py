@@ -12,9 +12,9 @@ from typing import Any
 from luxel.render.errors import LuxelError
 from luxel.render.storage.journal import scratch_folder
 from luxel.scenes.paths import CameraPath, resized
+from luxel.viewer.web.camera_path.path_video import PathVideo
 from luxel.viewer.web.page import Page
 from luxel.viewer.web.panels.text import as_text
-from luxel.viewer.web.path_video import PathVideo
 
 SIZES = {
     "as the page": None,

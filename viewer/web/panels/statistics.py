@@ -7,14 +7,14 @@ import threading
 import time
 from typing import Any
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Parameters
+from luxel.viewer.web.images.stream import StreamReport
 from luxel.viewer.web.inspection.statistics import as_svg, histogram, histograms, tile_lengths
 from luxel.viewer.web.pair.session import sides_of
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import table
 from luxel.viewer.web.session import Session
-from luxel.viewer.web.stream import StreamReport
 
 log = logging.getLogger("luxel.viewer")
 

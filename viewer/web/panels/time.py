@@ -6,10 +6,10 @@ from typing import Any
 
 import viser
 
+from luxel.viewer.web.images.stream import ClientStream, StreamReport
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.playback import play_seconds, slider_step
 from luxel.viewer.web.session import Session
-from luxel.viewer.web.stream import ClientStream, StreamReport
 
 
 class TimePanel(Panel):

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from luxel.viewer.web.access.control_values import Refused, checked_value
+from luxel.viewer.web.images.stream import StreamReport
 from luxel.viewer.web.navigate import MAX_SIDE
 from luxel.viewer.web.page import Page
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.shell.messages import ActionMessage, FocusMessage, SeekMessage, SetMessage, ShellMessage
-from luxel.viewer.web.stream import StreamReport
 
 log = logging.getLogger("luxel.viewer")
 

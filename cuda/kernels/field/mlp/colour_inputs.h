@@ -2,7 +2,7 @@
 #pragma once
 
 #include "abi/field.h"
-#include "math/sh.h"
+#include "math/raster/sh.h"
 #include "kernels/arguments.h"
 
 namespace luxel {

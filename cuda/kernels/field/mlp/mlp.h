@@ -3,7 +3,7 @@
 
 #include "abi/field.h"
 #include "math/field/mlp.h"
-#include "math/sh.h"
+#include "math/raster/sh.h"
 #include "kernels/error.h"
 #include "kernels/arguments.h"
 

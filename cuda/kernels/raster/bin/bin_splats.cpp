@@ -1,8 +1,8 @@
 // CPU twin of bin_splats.cu: a radix sort by depth, then a stable counting sort by tile.
 #include "abi/raster.h"
-#include "math/convex_policy.h"
-#include "math/surfels/policy.h"
-#include "math/gaussian_policy.h"
+#include "math/raster/convex_policy.h"
+#include "math/raster/surfel_policy.h"
+#include "math/raster/gaussian_policy.h"
 #include "kernels/error.h"
 #include "kernels/raster/stage.h"
 

@@ -1,8 +1,8 @@
 // bin_splats on the GPU: gather the visible splats, sort them by depth, write their tile instances in that order, then
 // sort the instances by tile only: there are many of them, and the key is short.
-#include "math/convex_policy.h"
-#include "math/surfels/policy.h"
-#include "math/gaussian_policy.h"
+#include "math/raster/convex_policy.h"
+#include "math/raster/surfel_policy.h"
+#include "math/raster/gaussian_policy.h"
 #include "device/launch.cuh"
 #include "kernels/workspace.h"
 #include "kernels/raster/bin/write_instances.cuh"

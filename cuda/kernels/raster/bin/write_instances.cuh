@@ -1,7 +1,7 @@
 // The second half of bin_splats on the GPU: writes the tile instances of the splats in depth order.
 #pragma once
 
-#include "math/policy.h"
+#include "math/raster/policy.h"
 #include "kernels/raster/bin/visible_splats.cuh"
 
 #include <cub/block/block_scan.cuh>

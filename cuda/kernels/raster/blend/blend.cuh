@@ -1,8 +1,8 @@
-// The tile rasterizer on the GPU, for any primitive (Policy, see math/policy.h): the part common to
+// The tile rasterizer on the GPU, for any primitive (Policy, see math/raster/policy.h): the part common to
 // the two algorithms, blend_simple.cuh and blend_multi_edge.cuh. Twin of blend.h.
 #pragma once
 
-#include "math/policy_check.h"
+#include "math/raster/policy_check.h"
 #include "device/launch.cuh"
 #include "kernels/raster/blend/blend_ordered.cuh"
 

@@ -1,4 +1,4 @@
-// The tile rasterizer on the CPU, for any primitive (Policy, see math/policy.h): one task per tile. Twin of blend.cuh.
+// The tile rasterizer on the CPU, for any primitive (Policy, see math/raster/policy.h): one task per tile. Twin of blend.cuh.
 //
 // Gradients of one (tile, splat) pair are summed within the task and stored per instance; a second pass adds them per splat in
 // a fixed order, so that the result depends neither on the number of threads nor on their timing.

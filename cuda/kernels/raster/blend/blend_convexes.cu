@@ -1,5 +1,5 @@
 // blend_convexes on the GPU: the tile rasterizer with the policy of convexes.
-#include "math/convex_policy.h"
+#include "math/raster/convex_policy.h"
 #include "kernels/raster/blend/blend_multi_edge.cuh"
 
 extern "C" {

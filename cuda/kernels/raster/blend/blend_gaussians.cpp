@@ -1,5 +1,5 @@
 // blend_gaussians on the CPU: the tile rasterizer with the Gaussian policy.
-#include "math/gaussian_policy.h"
+#include "math/raster/gaussian_policy.h"
 #include "kernels/raster/blend/blend.h"
 
 extern "C" {

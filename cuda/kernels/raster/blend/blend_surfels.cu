@@ -1,5 +1,5 @@
 // blend_surfels on the GPU: the tile rasterizer with the policy of surfels.
-#include "math/surfels/policy.h"
+#include "math/raster/surfel_policy.h"
 #include "kernels/raster/blend/blend_simple.cuh"
 
 extern "C" {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "abi/raster.h"
-#include "math/policy.h"
+#include "math/raster/policy.h"
 #include "kernels/error.h"
 #include "kernels/raster/stage.h"
 #include "kernels/raster/bin/tile_plan.cuh"

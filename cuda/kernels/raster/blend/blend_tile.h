@@ -3,7 +3,7 @@
 #pragma once
 
 #include "abi/raster.h"
-#include "math/policy_check.h"
+#include "math/raster/policy_check.h"
 #include "kernels/raster/blend/tile_reach.h"
 
 #include <cstring>

@@ -1,7 +1,7 @@
 // Which pixels of a tile a splat can reach, on the CPU: for each row, whole vectors of pixels.
 #pragma once
 
-#include "math/policy.h"
+#include "math/raster/policy.h"
 #include "kernels/raster/stage.h"
 
 #include <type_traits>

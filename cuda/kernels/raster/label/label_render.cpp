@@ -1,7 +1,7 @@
 // label_render on the CPU: a task per tile. Twin of label_render.cu.
-#include "math/convex_policy.h"
-#include "math/surfels/policy.h"
-#include "math/gaussian_policy.h"
+#include "math/raster/convex_policy.h"
+#include "math/raster/surfel_policy.h"
+#include "math/raster/gaussian_policy.h"
 #include "kernels/error.h"
 #include "kernels/raster/label/label_tile.h"
 #include "kernels/raster/label/vote_table.h"

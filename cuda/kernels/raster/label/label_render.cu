@@ -1,8 +1,8 @@
 // label_render on the GPU: sums of T alpha of each label and pixel in shared memory, for the labels that the splats of the tile
 // have. A walk over the list sums some labels; where a tile has more, it is walked again.
-#include "math/convex_policy.h"
-#include "math/surfels/policy.h"
-#include "math/gaussian_policy.h"
+#include "math/raster/convex_policy.h"
+#include "math/raster/surfel_policy.h"
+#include "math/raster/gaussian_policy.h"
 #include "kernels/raster/label/label_walk.cuh"
 
 namespace luxel {

@@ -2,9 +2,9 @@
 //
 // The weights of a (tile, splat, label) are summed in a fixed order, then added to the table in fixed point: so the result has
 // the same bits whatever the number of threads.
-#include "math/convex_policy.h"
-#include "math/surfels/policy.h"
-#include "math/gaussian_policy.h"
+#include "math/raster/convex_policy.h"
+#include "math/raster/surfel_policy.h"
+#include "math/raster/gaussian_policy.h"
 #include "kernels/error.h"
 #include "kernels/raster/label/label_tile.h"
 #include "kernels/raster/label/vote_table.h"

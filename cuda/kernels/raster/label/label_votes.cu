@@ -1,9 +1,9 @@
 // label_votes on the GPU: the lanes of a warp are grouped by label once; a splat's weights are summed over each group, then over
 // the tile in shared memory, and added to the table once per tile and label (once per block where blocks share a tile). Integers
 // throughout: the same bits in any order.
-#include "math/convex_policy.h"
-#include "math/surfels/policy.h"
-#include "math/gaussian_policy.h"
+#include "math/raster/convex_policy.h"
+#include "math/raster/surfel_policy.h"
+#include "math/raster/gaussian_policy.h"
 #include "kernels/raster/label/label_walk.cuh"
 
 namespace luxel {

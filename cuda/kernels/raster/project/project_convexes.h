@@ -3,8 +3,8 @@
 #pragma once
 
 #include "abi/raster.h"
-#include "math/convex.h"
-#include "math/convex_policy.h"
+#include "math/raster/convex.h"
+#include "math/raster/convex_policy.h"
 #include "kernels/raster/project/row_sink.h"
 #include "kernels/raster/project/sh_values.h"
 

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "abi/raster.h"
-#include "math/gaussian.h"
-#include "math/gaussian_policy.h"
+#include "math/raster/gaussian.h"
+#include "math/raster/gaussian_policy.h"
 #include "kernels/raster/project/row_sink.h"
 #include "kernels/raster/project/sh_values.h"
 

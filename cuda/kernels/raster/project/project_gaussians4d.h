@@ -2,7 +2,7 @@
 // The CPU loops and the CUDA kernels around these are in the .cpp and .cu of the same name (backward: _bwd.cu).
 #pragma once
 
-#include "math/gaussian4d.h"
+#include "math/raster/gaussian4d.h"
 #include "kernels/raster/project/project_gaussians.h"
 
 namespace luxel {

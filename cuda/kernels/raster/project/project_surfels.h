@@ -3,8 +3,8 @@
 #pragma once
 
 #include "abi/surfels.h"
-#include "math/surfels/policy.h"
-#include "math/surfels/projection.h"
+#include "math/raster/surfel_policy.h"
+#include "math/raster/surfel.h"
 #include "kernels/raster/project/row_sink.h"
 #include "kernels/raster/project/sh_values.h"
 

@@ -2,7 +2,7 @@
 // Adam without writing them (on the GPU: row_sink.cuh).
 #pragma once
 
-#include "math/adam.h"
+#include "math/train/adam.h"
 #include "kernels/raster/project/sh_values.h"
 
 #include <cstring>

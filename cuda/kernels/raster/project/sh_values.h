@@ -2,7 +2,7 @@
 // colour.
 #pragma once
 
-#include "math/sh.h"
+#include "math/raster/sh.h"
 #include "kernels/raster/stage.h"
 
 namespace luxel {

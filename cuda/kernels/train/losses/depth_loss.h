@@ -3,7 +3,7 @@
 
 #include "abi/train.h"
 #include "kernels/arguments.h"
-#include "math/depth_loss.h"
+#include "math/train/depth_loss.h"
 
 namespace luxel {
 

@@ -1,7 +1,7 @@
 // Where two images differ, row by row, so that the CPU twin of photometric_loss skips what is equal.
 #pragma once
 
-#include "math/ssim.h"
+#include "math/train/ssim.h"
 
 #include <vector>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "abi/train.h"
-#include "math/entropy.h"
+#include "math/train/entropy.h"
 #include "device/row_sums.h"
 #include "kernels/arguments.h"
 

@@ -1,6 +1,6 @@
 // CPU twin of photometric_loss: L1 + SSIM and the gradient by the rendered image.
 #include "abi/train.h"
-#include "math/ssim.h"
+#include "math/train/ssim.h"
 #include "kernels/error.h"
 #include "kernels/train/losses/differing.h"
 

@@ -5,7 +5,7 @@
 // the last 11 results in registers, from which the vertical window comes. The ring's index is known at compile
 // time because rows are taken 11 at a time.
 #include "abi/train.h"
-#include "math/ssim.h"
+#include "math/train/ssim.h"
 #include "device/launch.cuh"
 
 namespace luxel {

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "abi/train.h"
-#include "math/velocity4d.h"
+#include "math/train/velocity4d.h"
 #include "device/row_sums.h"
 #include "kernels/arguments.h"
 #include "kernels/workspace.h"

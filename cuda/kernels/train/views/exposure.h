@@ -2,7 +2,7 @@
 #pragma once
 
 #include "abi/train.h"
-#include "math/camera_response.h"
+#include "math/camera/camera_response.h"
 #include "math/vec.h"
 
 namespace luxel {

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.ops.field.draw_pixels import draw_pixels
 from luxel.render.ops.field.march_rays import (
     ASKED,

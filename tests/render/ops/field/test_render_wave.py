@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.ops.field.composite import composite
 from luxel.render.ops.field.march_rays import Region, march_pixels, pack_cells
 from luxel.render.ops.field.render_wave import begin_waves_, composite_wave_, march_wave_

@@ -10,8 +10,8 @@ import torch
 from mesh_shapes import SHAPES, icosphere, shape_mesh
 from torch import Tensor
 
-from luxel.render.camera import Camera
-from luxel.render.lens import fisheye_lens
+from luxel.render.geometry.camera import Camera
+from luxel.render.geometry.lens import fisheye_lens
 from luxel.render.mesh.tree import MeshTree
 from luxel.render.mesh.triangles import TriangleMesh
 from luxel.render.ops.mesh.trace_rays import Hits, trace_camera, trace_rays

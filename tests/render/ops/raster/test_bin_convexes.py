@@ -9,7 +9,7 @@ import torch
 from convex_scenes import D, random_convexes
 from convex_stages import draw
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.ops.raster.bin_splats import bin_splats, tile_grid
 from luxel.render.ops.raster.project_convexes import project_convexes
 from luxel.render.primitives.convexes import Convexes

@@ -11,7 +11,7 @@ import torch
 from convex_scenes import D, axis_camera, facing, random_convexes, solid
 from convex_stages import MAX_ALPHA, assert_agrees, draw
 
-from luxel.render.camera import Camera, Points
+from luxel.render.geometry.camera import Camera, Points
 from luxel.render.ops.raster.bin_splats import PIECE_LENGTHS
 from luxel.render.ops.raster.blend_splats import CHANNELS
 from luxel.render.primitives.convexes import STARTING_SIGMA, Convexes

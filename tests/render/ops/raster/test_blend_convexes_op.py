@@ -9,8 +9,8 @@ import torch
 from convex_scenes import random_convexes
 from convex_stages import draw, projection_of
 
-from luxel.render.camera import Camera
 from luxel.render.errors import NativeError
+from luxel.render.geometry.camera import Camera
 from luxel.render.ops.raster.bin_splats import PIECE_LENGTHS
 from luxel.render.ops.raster.blend_splats import CHANNELS, blend_splats
 from luxel.render.ops.raster.project_convexes import PROJECTION

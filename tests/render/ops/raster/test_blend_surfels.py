@@ -8,12 +8,12 @@ import pytest
 import torch
 from surfel_stages import MAX_ALPHA, D, assert_agrees, draw, random_surfels, well_seen
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.ops.raster.bin_splats import PIECE_LENGTHS
 from luxel.render.primitives.gaussians import quat_to_matrix
 from luxel.render.primitives.gaussians4d import matrix_to_quat
 from luxel.render.primitives.surfels import Surfels
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 from luxel.render.reference.raster.blend_surfels import LOW_PASS
 from luxel.render.reference.raster.rasterize_surfels import rasterize_surfels_reference
 

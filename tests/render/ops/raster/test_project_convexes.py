@@ -13,7 +13,7 @@ from convex_stages import draw, projection_of
 from torch import Tensor
 from torch._subclasses import FakeTensorMode
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.ops.raster.project_convexes import project_convexes
 from luxel.render.primitives.convexes import Convexes
 from luxel.render.reference.raster.project_convexes import ConvexSplats, project_convexes_reference

@@ -9,10 +9,10 @@ import pytest
 import torch
 from gaussians4d_scenes import D, assert_agrees4d, draw4d, project4d, random_gaussians4d
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.ops.raster.project_gaussians import project_gaussians
 from luxel.render.primitives.gaussians4d import Gaussians4d
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 from luxel.render.reference.raster.project_gaussians4d import project_gaussians4d_reference
 from luxel.render.reference.raster.rasterize_gaussians4d import rasterize_gaussians4d_reference
 

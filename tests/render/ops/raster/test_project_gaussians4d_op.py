@@ -9,7 +9,7 @@ import torch
 from gaussians4d_scenes import D, draw4d, project4d, random_gaussians4d
 from torch._subclasses import FakeTensorMode
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.ops.raster.project_gaussians4d import project_gaussians4d
 from luxel.render.primitives.gaussians4d import Gaussians4d
 from luxel.render.reference.raster.bin_splats import bin_splats_reference

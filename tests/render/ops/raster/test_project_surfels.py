@@ -10,12 +10,12 @@ from surfel_stages import D, draw, projection_of, random_surfels, well_seen
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
+from luxel.render.geometry.camera import Camera
 from luxel.render.ops.raster.blend_splats import blend_splats
 from luxel.render.ops.raster.project_surfels import PROJECTION, project_surfels
 from luxel.render.primitives.surfels import Surfels
-from luxel.render.rasterize import DensifyStatistics, rasterize
+from luxel.render.raster.rasterize import DensifyStatistics, rasterize
 from luxel.render.reference.raster.blend_surfels import intersect
 from luxel.render.reference.raster.project_surfels import project_surfels_reference
 

@@ -12,8 +12,8 @@ import pytest
 import torch
 from toy_run import drop_checkpoints
 
-from luxel.render.camera import Camera, Pixels, View
-from luxel.render.evaluate import evaluate
+from luxel.render.geometry.camera import Camera, Pixels, View
+from luxel.render.metrics.evaluate import evaluate
 from luxel.render.ops.train.view_exposure import view_exposure
 from luxel.render.train.config import Resolution
 from luxel.render.train.views.exposure import Cameras, Exposure

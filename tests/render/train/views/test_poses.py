@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 from toy_run import drop_checkpoints
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
+from luxel.render.metrics.pose_refinement import refine_camera
 from luxel.render.ops.train.view_pose import view_pose
-from luxel.render.pose_refinement import refine_camera
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 from luxel.render.reference.train.view_models import rotation_matrix
 from luxel.render.train.views.poses import PoseRefinement, similarities
 from luxel.scenes.synthetic.toy import ring_cameras, torus_knot

@@ -12,8 +12,8 @@ import pytest
 import torch
 from toy_run import ToyRun
 
-from luxel.render.camera import Pixels, View
 from luxel.render.errors import LuxelError
+from luxel.render.geometry.camera import Pixels, View
 from luxel.render.train.presets import preset
 from luxel.render.train.views.sharpness import LEAST, SHARP, sharpness_weights
 from luxel.scenes.captures.checks.blur import with_sharpness

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from luxel.render.camera import Pixels, View
+from luxel.render.geometry.camera import Pixels, View
 from luxel.render.train.presets import preset
 from luxel.render.train.views.transients import DOUBT, FACTOR, static_share, threshold, without_transients
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from luxel.scenes.captures import video
 from luxel.scenes.captures.cameras import films
+from luxel.scenes.captures.images import video
 from luxel.scenes.captures.panoramas import poses
 
 TIMES = {f"frame-{number:06d}.jpg": number / 10 for number in range(3)}

@@ -12,11 +12,11 @@ import pytest
 from PIL import Image
 
 import luxel.scenes as scenes
-from luxel.render.camera import Camera, Points
+from luxel.render.geometry.camera import Camera, Points
 from luxel.scenes.captures.cameras import films
-from luxel.scenes.captures.colmap_writing import save_colmap
 from luxel.scenes.captures.contents import SourceImage
-from luxel.scenes.captures.lens import Lens
+from luxel.scenes.captures.formats.colmap_writing import save_colmap
+from luxel.scenes.captures.lenses.lens import Lens
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.synthetic.toy import ring_cameras
 from luxel.viewer.video import write_video

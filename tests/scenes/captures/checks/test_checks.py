@@ -13,12 +13,12 @@ import torch
 from viser.transforms import SO3
 
 import luxel.scenes as scenes
-from luxel.render.camera import Pixels, View
+from luxel.render.geometry.camera import Pixels, View
 from luxel.scenes.captures.checks import CHECKS, Finding, inspect
 from luxel.scenes.captures.checks.finding import named
 from luxel.scenes.captures.open_capture import Capture
 from luxel.scenes.synthetic import write_place
-from luxel.scenes.synthetic.dnerf import default_camera_samples, save_dnerf
+from luxel.scenes.synthetic.captures.dnerf import default_camera_samples, save_dnerf
 from luxel.scenes.synthetic.example_scenes import static_scene
 
 FAULTY = 11  # row of the view that is changed, as `Capture.views` has them

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from luxel.scenes.captures import sfm
 from luxel.scenes.captures.colmap_process import launch
 from luxel.scenes.captures.colmap_process.reconstruction import DATABASE, FINISHED
+from luxel.scenes.captures.poses import sfm
 from luxel.scenes.captures.poses.workspace import suffix_for
 from luxel.scenes.errors import CaptureError
 

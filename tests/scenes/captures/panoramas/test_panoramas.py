@@ -12,7 +12,7 @@ import textured_room as room
 from PIL import Image
 
 import luxel.scenes as scenes
-from luxel.render.camera import Points
+from luxel.render.geometry.camera import Points
 from luxel.scenes.captures.panoramas.cutting import above, view_size
 from luxel.scenes.captures.panoramas.layout import PanoramaOptions, turns
 from luxel.scenes.captures.panoramas.projection import Panorama, directions_to_pixels, view_directions

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from luxel.render.camera import Camera, Pixels
+from luxel.render.geometry.camera import Camera, Pixels
 from luxel.scenes.captures.poses.triangulate import _visible
 
 

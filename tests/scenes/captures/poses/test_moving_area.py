@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image
 
 from luxel.scenes.captures.contents import SourceImage
-from luxel.scenes.captures.lens import Lens
+from luxel.scenes.captures.lenses.lens import Lens
 from luxel.scenes.captures.poses.moving_area import area_of, moving_area
 
 SIDE, VIEWS = 96, 12

@@ -10,10 +10,10 @@ import pytest
 import torch
 from PIL import Image
 
-from luxel.render.camera import Camera, Points
+from luxel.render.geometry.camera import Camera, Points
 from luxel.scenes.captures.contents import CaptureContents
-from luxel.scenes.captures.images import ImageReader
-from luxel.scenes.captures.lens import Lens
+from luxel.scenes.captures.images.images import ImageReader
+from luxel.scenes.captures.lenses.lens import Lens
 from luxel.scenes.captures.poses import triangulate
 
 FOUND = 600

@@ -10,12 +10,12 @@ import torch
 from PIL import Image
 
 from luxel.scenes.captures.caching.capture_cache import CaptureCache
-from luxel.scenes.captures.capture_format import ignore_progress
 from luxel.scenes.captures.contents import SourceImage
-from luxel.scenes.captures.lens import Lens
+from luxel.scenes.captures.formats.capture_format import ignore_progress
+from luxel.scenes.captures.lenses.lens import Lens
 from luxel.scenes.captures.poses.object_masks import mask_object
-from luxel.scenes.synthetic.pose_captures import turntable
-from luxel.scenes.synthetic.ray_caster import StaticScene
+from luxel.scenes.synthetic.captures.pose_captures import turntable
+from luxel.scenes.synthetic.rays.ray_caster import StaticScene
 from luxel.scenes.synthetic.toy import as_bytes
 
 STILL = 3  # solids that are not the object: backdrop, table, plate

@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from luxel.scenes.captures.contents import SourceImage
-from luxel.scenes.captures.images import read_header
-from luxel.scenes.captures.lens import Lens
+from luxel.scenes.captures.images.images import read_header
+from luxel.scenes.captures.lenses.lens import Lens
 from luxel.scenes.captures.poses.workspace import FOCAL_35MM, MODEL, Workspace, working_folder
 from luxel.scenes.errors import CaptureError
 

@@ -17,19 +17,19 @@ from PIL import Image
 
 import luxel.scenes as scenes
 from luxel.scenes.captures.contents import SourceImage, image_files
-from luxel.scenes.captures.depth_maps import read_depth
-from luxel.scenes.captures.images import decode, read_header
-from luxel.scenes.captures.lens import Lens
+from luxel.scenes.captures.depth.depth_maps import read_depth
+from luxel.scenes.captures.images.images import decode, read_header
+from luxel.scenes.captures.lenses.lens import Lens
 from luxel.scenes.captures.poses.workspace import prepare, suffix_for
 from luxel.scenes.files.exr import channels
 from luxel.scenes.files.exr.colours import SRGB, srgb_bytes, to_srgb
 from luxel.scenes.files.exr.values import read_exr, read_exr_depth
-from luxel.scenes.files.image_decoding import MAX_MEGAPIXELS, set_max_megapixels
-from luxel.scenes.files.image_files import read_image
+from luxel.scenes.files.images.image_decoding import MAX_MEGAPIXELS, set_max_megapixels
+from luxel.scenes.files.images.image_files import read_image
 from luxel.viewer.cli import main
-from luxel.viewer.origin import load_origin
+from luxel.viewer.scene_loading.capture_options import load_origin
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[2] / "data"
 Y, X = np.mgrid[:12, :16].astype(np.float32)
 DEPTH = 1 + X / 8 + Y / 4
 COLOURS = np.stack([X / 4, Y / 3, (X + Y) / 64], -1)

@@ -13,12 +13,12 @@ from bad_input import Refused
 
 import luxel.scenes as scenes
 from luxel.render.storage.folder import OutputFolder
-from luxel.render.train import memory_plan
+from luxel.render.train.memory import plan as memory_plan
 from luxel.scenes.captures import checks
 from luxel.scenes.captures.checks import inspect
-from luxel.viewer.capture_report import write_report
 from luxel.viewer.cli import main
 from luxel.viewer.commands.inspect import as_json, facts_of
+from luxel.viewer.reports.capture_report import write_report
 
 BLURRED = "0011.jpg"
 
@@ -111,7 +111,7 @@ def test_steps_that_cannot_be_measured(
     def short_of_memory(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("luxel.viewer.training_estimate.Trainer", short_of_memory)
+    monkeypatch.setattr("luxel.viewer.training.estimate.Trainer", short_of_memory)
     assert main(["inspect", str(capture), "--device", "cpu"]) == 0
     out = capsys.readouterr().out
     assert "No steps could be measured here: memory ran out." in out and "memory of a training: about" in out

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from luxel.render.camera import Camera
-from luxel.render.lens import fisheye_rays, radial_lens
-from luxel.render.lens_views import WIDEST, behind_straight_lens, vertical_field
-from luxel.render.rasterize import rasterize
-from luxel.scenes.synthetic.fisheye_capture import write_fisheye_capture
+from luxel.render.geometry.camera import Camera
+from luxel.render.geometry.lens import fisheye_rays, radial_lens
+from luxel.render.geometry.lens_views import WIDEST, behind_straight_lens, vertical_field
+from luxel.render.raster.rasterize import rasterize
+from luxel.scenes.synthetic.captures.fisheye_capture import write_fisheye_capture
 from luxel.viewer.cli import main
 from luxel.viewer.commands.render import Render
-from luxel.viewer.origin import Origin, load_origin
-from luxel.viewer.runs import keeps_lenses
+from luxel.viewer.scene_loading.capture_options import Origin, load_origin
+from luxel.viewer.scene_loading.runs import keeps_lenses
 from luxel.viewer.web.navigate import Pose
 
 QUICK = ["--device", "cpu", "--no-lpips", "--no-check-capture"]
@@ -75,7 +75,7 @@ def test_convexes_refuse_it(fisheye: Path, tmp_path: Path, capsys: pytest.Captur
 
 
 def test_counts_of_views_that_see_a_point_know_the_lens(run: Path) -> None:
-    from luxel.viewer.web.inspection.seen import DepthMap, count_views
+    from luxel.viewer.web.inspection.visibility import DepthMap, count_views
 
     view = load_origin(run).open().train[0]
     far = torch.full((view.camera.height + 1, view.camera.width + 1), 100.0)

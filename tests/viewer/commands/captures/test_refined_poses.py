@@ -10,16 +10,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera, View
-from luxel.render.runs.checkpoint import load_newest
-from luxel.render.runs.run_folder import RunFolder
+from luxel.render.geometry.camera import Camera, View
+from luxel.render.runs.checkpoints.checkpoint import load_newest
+from luxel.render.runs.folder.run_folder import RunFolder
 from luxel.scenes import Capture
-from luxel.scenes.captures.colmap import read_model
-from luxel.scenes.synthetic.film_capture import write_film_capture
-from luxel.viewer import mesh_export, scoring
+from luxel.scenes.captures.formats.colmap import read_model
+from luxel.scenes.synthetic.captures.film_capture import write_film_capture
 from luxel.viewer.cli import main
-from luxel.viewer.learnt_views import refined_views
-from luxel.viewer.origin import load_origin
+from luxel.viewer.exports import mesh_export
+from luxel.viewer.reports import scoring
+from luxel.viewer.scene_loading.capture_options import load_origin
+from luxel.viewer.scene_loading.learned_views import refined_views
 from luxel.viewer.web.opening import open_session
 
 QUICK = ["--device", "cpu", "--no-lpips", "--no-check-capture"]

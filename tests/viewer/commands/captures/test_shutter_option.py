@@ -12,11 +12,11 @@ import torch
 
 from luxel.render.train.resume import read_config
 from luxel.scenes import open as open_capture
-from luxel.scenes.captures.video import frame_interval
-from luxel.scenes.synthetic.film_capture import write_film_capture
+from luxel.scenes.captures.images.video import frame_interval
+from luxel.scenes.synthetic.captures.film_capture import write_film_capture
 from luxel.viewer.cli import main
-from luxel.viewer.learnt_views import shutters_of_run
-from luxel.viewer.origin import load_origin
+from luxel.viewer.scene_loading.capture_options import load_origin
+from luxel.viewer.scene_loading.learned_views import shutters_of_run
 
 QUICK = ["--device", "cpu", "--no-lpips", "--no-check-capture"]
 

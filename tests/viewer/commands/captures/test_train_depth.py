@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 import luxel.scenes as scenes
-from luxel.render.camera import Camera, Points
+from luxel.render.geometry.camera import Camera, Points
 from luxel.viewer.cli import main
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "scenes"))

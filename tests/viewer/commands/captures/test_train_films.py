@@ -12,14 +12,14 @@ import pytest
 import torch
 
 import luxel.scenes as scenes
-from luxel.render.camera import Camera, View
+from luxel.render.geometry.camera import Camera, View
 from luxel.render.primitives import Gaussians4d
-from luxel.render.rasterize import rasterize
-from luxel.scenes.captures import features
-from luxel.scenes.synthetic.pose_captures import film as film_views
-from luxel.scenes.synthetic.ray_caster import StaticScene, StaticSolid
-from luxel.scenes.synthetic.ray_shapes import ELLIPSOID
-from luxel.scenes.synthetic.ray_textures import PRINT, Surface
+from luxel.render.raster.rasterize import rasterize
+from luxel.scenes.captures.poses import features
+from luxel.scenes.synthetic.captures.pose_captures import film as film_views
+from luxel.scenes.synthetic.rays.ray_caster import StaticScene, StaticSolid
+from luxel.scenes.synthetic.rays.ray_shapes import ELLIPSOID
+from luxel.scenes.synthetic.rays.ray_textures import PRINT, Surface
 from luxel.scenes.synthetic.toy import as_bytes
 from luxel.viewer.cli import main
 from luxel.viewer.video import write_video

@@ -10,10 +10,10 @@ import pytest
 from PIL import Image
 
 from luxel.render.errors import LuxelError
-from luxel.scenes.files.image_files import write_image
+from luxel.scenes.files.images.image_files import write_image
 from luxel.scenes.synthetic.landscape import landscape
 from luxel.viewer.cli import main
-from luxel.viewer.field_data import FieldOrigin
+from luxel.viewer.scene_loading.field_data import FieldOrigin
 
 QUICK = ["--device", "cpu", "--batch", "256", "--log2-entries", "10", "--width", "16", "--steps", "20"]
 

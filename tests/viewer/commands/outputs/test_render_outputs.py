@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 from bad_input import Refused
 
-from luxel.render.camera import Points
 from luxel.render.errors import LuxelError
+from luxel.render.geometry.camera import Points
 from luxel.render.primitives import Gaussians
 from luxel.render.primitives.gaussians4d import Gaussians4d
 from luxel.render.storage.manifest import NAME as MANIFEST
 from luxel.scenes import save_primitive_ply, save_scene
-from luxel.scenes.captures.colmap_writing import save_colmap
-from luxel.scenes.files.formats import writable_suffixes
-from luxel.scenes.files.image_files import write_image
+from luxel.scenes.captures.formats.colmap_writing import save_colmap
+from luxel.scenes.files.images.image_files import write_image
 from luxel.scenes.files.ply import save_points
+from luxel.scenes.files.scenes.registry import writable_suffixes
 from luxel.viewer.cli import main
 from luxel.viewer.video import write_video
 

@@ -17,8 +17,14 @@ from luxel.render.storage.folder import OutputFolder
 from luxel.render.storage.journal import TEMPORARY
 from luxel.render.storage.manifest import NAME as MANIFEST
 from luxel.viewer.cli import main
-from luxel.viewer.report import Report, ReportedView, adopt_earlier_report, image_names, report_of_run
-from luxel.viewer.runs import delete_run
+from luxel.viewer.reports.evaluation_report import (
+    Report,
+    ReportedView,
+    adopt_earlier_report,
+    image_names,
+    report_of_run,
+)
+from luxel.viewer.scene_loading.runs import delete_run
 
 EVAL = ("--no-lpips", "--device", "cpu")
 

@@ -16,12 +16,12 @@ from page_driver import FakeTrainer
 from stream_sink import Sink, flat, pose
 from torch import Tensor
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Gaussians
-from luxel.viewer.web.access.fair_turns import FairTurns
+from luxel.viewer.web.access.fair_queue import FairTurns
 from luxel.viewer.web.app import ViewerApp
+from luxel.viewer.web.images.stream import ClientStream
 from luxel.viewer.web.session import Session, StaticSession, TrainingSession
-from luxel.viewer.web.stream import ClientStream
 from luxel.viewer.web.transport.sinks import FrameInfo
 
 RENDER = 0.003  # seconds

@@ -18,8 +18,8 @@ from websockets.typing import Origin, Subprotocol
 from luxel.render.errors import LuxelError
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.viewer.web.access import viser_events
+from luxel.viewer.web.access.guard import Guard, bind, is_loopback
 from luxel.viewer.web.app import ViewerApp
-from luxel.viewer.web.guard import Guard, bind, is_loopback
 from luxel.viewer.web.session import StaticSession
 
 TOKEN = "a-long-enough-token"
@@ -196,7 +196,7 @@ def test_no_port_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
             raise OSError(errno.EADDRINUSE, "Address already in use")
 
     with monkeypatch.context() as patched:
-        patched.setattr("luxel.viewer.web.guard.socket.socket", Taken)
+        patched.setattr("luxel.viewer.web.access.guard.socket.socket", Taken)
         with pytest.raises(LuxelError, match=r"no free port on 127\.0\.0\.1\..*--port"):
             bind("127.0.0.1", 8080)
     bind("127.0.0.1", 0).close()

@@ -21,9 +21,9 @@ from luxel.render.errors import LuxelError
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.viewer.commands.options import Serve
 from luxel.viewer.web.access.credentials import reachable, read_token, tls_context
+from luxel.viewer.web.access.guard import bind
 from luxel.viewer.web.access.limits import REMEMBERED, Limits, Throttle
 from luxel.viewer.web.app import ViewerApp
-from luxel.viewer.web.guard import bind
 from luxel.viewer.web.serving import check_serving
 from luxel.viewer.web.session import StaticSession
 

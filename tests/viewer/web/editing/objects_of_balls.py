@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Gaussians
 from luxel.render.segment.objects import Objects, save_objects, scene_digest
 from luxel.viewer.web.navigate import Pose

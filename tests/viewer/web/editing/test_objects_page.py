@@ -12,7 +12,7 @@ import torch
 from objects_of_balls import two_balls, with_objects
 from page_driver import at_rest, canvas_width, newest_client, screenshot, until
 
-from luxel.render.camera import Camera, Pixels, View
+from luxel.render.geometry.camera import Camera, Pixels, View
 from luxel.render.segment.objects import load_objects
 from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.panels.edit import EditPanel

@@ -17,11 +17,11 @@ from luxel.viewer.edit import Document, run_objects
 from luxel.viewer.edit import object_edits as edits
 from luxel.viewer.web.app import OpenPage, ViewerApp
 from luxel.viewer.web.editing import editor as editing
+from luxel.viewer.web.images.stream import StreamReport
 from luxel.viewer.web.offline import open_offline_page
 from luxel.viewer.web.panels.edit import EditPanel
 from luxel.viewer.web.panels.objects import NONE, ObjectsPanel
 from luxel.viewer.web.session import StaticSession, TrainingSession
-from luxel.viewer.web.stream import StreamReport
 
 
 @pytest.fixture

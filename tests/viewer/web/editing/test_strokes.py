@@ -14,7 +14,7 @@ import websockets.sync.client as websocket_client
 from page_driver import ball, until
 from websockets.exceptions import ConnectionClosed
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.editing.stroke_messages import (
     MAX_MESSAGE,

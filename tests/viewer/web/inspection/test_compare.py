@@ -11,13 +11,14 @@ import pytest
 import torch
 from page_driver import at_rest, ball, newest_client, ring, screenshot, until
 
-from luxel.render.camera import Camera, Pixels, View
-from luxel.render.evaluate import evaluate
 from luxel.render.fields.config import defaults
 from luxel.render.fields.volume import VolumeField
-from luxel.render.rasterize import rasterize
+from luxel.render.geometry.camera import Camera, Pixels, View
+from luxel.render.metrics.evaluate import evaluate
+from luxel.render.raster.rasterize import rasterize
 from luxel.viewer.web.app import ViewerApp
-from luxel.viewer.web.drawable import render_field
+from luxel.viewer.web.images.drawable import render_field
+from luxel.viewer.web.images.shading import DisplaySettings, draw, sample
 from luxel.viewer.web.inspection.comparison import (
     Compared,
     Comparer,
@@ -33,7 +34,6 @@ from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.panels.compare import ComparePanel
 from luxel.viewer.web.panels.inspect import contributor_rows
 from luxel.viewer.web.session import StaticSession
-from luxel.viewer.web.shading import DisplaySettings, draw, sample
 
 
 def photographed(darker: float = 0.8) -> list[View]:

@@ -13,14 +13,15 @@ import torch
 from page_driver import at_rest, ball, newest_client, ring, until
 from torch import Tensor
 
-from luxel.render.camera import Camera, Pixels, View
 from luxel.render.errors import LuxelError
+from luxel.render.geometry.camera import Camera, Pixels, View
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 from luxel.viewer.web.app import ViewerApp
+from luxel.viewer.web.images.shading import DisplaySettings, draw, outputs_of
 from luxel.viewer.web.inspection.coverage import Coverage, chosen
 from luxel.viewer.web.inspection.legend import legend_of
-from luxel.viewer.web.inspection.seen import (
+from luxel.viewer.web.inspection.visibility import (
     COUNTS,
     DepthMap,
     SeenCount,
@@ -34,7 +35,6 @@ from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.offline import open_offline_page
 from luxel.viewer.web.panels.show import ShowPanel
 from luxel.viewer.web.session import StaticSession
-from luxel.viewer.web.shading import DisplaySettings, draw, outputs_of
 
 HALF = 0.5  # half the side of the screen at z = 1 that hides a part of the wall z = 0
 
@@ -157,7 +157,7 @@ def test_large_images_are_counted_in_blocks(monkeypatch: pytest.MonkeyPatch) -> 
     camera = from_above(0.4)
     frame = wall(None, camera)
     every = count_seen(frame, camera, Counter()).seen
-    monkeypatch.setattr("luxel.viewer.web.inspection.seen.PAIRS_CPU", 20_000)
+    monkeypatch.setattr("luxel.viewer.web.inspection.visibility.PAIRS_CPU", 20_000)
     some = count_seen(frame, camera, Counter()).seen
     assert asked[0] == 200 * 200 and asked[1] * len(maps) <= 22_000
     assert some.shape == every.shape and float((some != every).float().mean()) < 0.08

@@ -8,15 +8,15 @@ import pytest
 import torch
 from page_driver import ball
 
-from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d, Parameters
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 from luxel.render.segment.label_map import label_map
 from luxel.render.segment.objects import Objects
+from luxel.viewer.web.images.shading import DisplaySettings, draw, outputs_of
 from luxel.viewer.web.inspection.legend import notice_of
 from luxel.viewer.web.session import StaticSession
-from luxel.viewer.web.shading import DisplaySettings, draw, outputs_of
 
 
 class Source:

@@ -15,8 +15,8 @@ from page_controls import Controls
 from page_driver import ball, ring, until
 from PIL import Image
 
-from luxel.render.camera import View
-from luxel.render.rasterize import rasterize
+from luxel.render.geometry.camera import View
+from luxel.render.raster.rasterize import rasterize
 from luxel.render.segment.label_map import label_map
 from luxel.render.segment.objects import Objects, save_objects, scene_digest
 from luxel.viewer.edit import Document
@@ -24,12 +24,12 @@ from luxel.viewer.edit import object_edits as edits
 from luxel.viewer.segmenting import segmentation_scores
 from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.editing import SceneEditor
+from luxel.viewer.web.images.shading import DisplaySettings
 from luxel.viewer.web.inspection.comparison import Comparer
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.offline import open_offline_page
 from luxel.viewer.web.panels.objects import MEASURE, ObjectsPanel
 from luxel.viewer.web.session import StaticSession
-from luxel.viewer.web.shading import DisplaySettings
 
 
 def upper_half() -> Objects:

@@ -10,14 +10,14 @@ import pytest
 import torch
 from page_driver import at_rest, ball, cut, newest_client, ring, screenshot, until
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 from luxel.viewer.web.app import ViewerApp
+from luxel.viewer.web.images.shading import OUTPUTS, DisplaySettings, draw, outputs_of, render_frame
 from luxel.viewer.web.inspection.legend import legend_of
 from luxel.viewer.web.inspection.probe import contributors
 from luxel.viewer.web.session import StaticSession
-from luxel.viewer.web.shading import OUTPUTS, DisplaySettings, draw, outputs_of, render_frame
 
 CAMERA = Camera.look_at((3.5, 0.0, 1.0), (0, 0, 0), fov_y=0.9, width=64, height=48)
 SHAPES = tuple(name for name, output in OUTPUTS.items() if output.shape is not None)

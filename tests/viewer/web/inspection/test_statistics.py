@@ -11,9 +11,9 @@ import pytest
 import torch
 from page_driver import at_rest, ball, newest_client, until
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.inspection.statistics import as_svg, histogram, histograms, tile_lengths
 from luxel.viewer.web.navigate import Pose

@@ -14,15 +14,16 @@ import torch
 from page_controls import Controls
 from page_driver import FakeTrainerRunning, at_rest, ball, newest_client, ring, screenshot, until
 
-from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.fields.config import defaults
 from luxel.render.fields.volume import VolumeField
-from luxel.render.metrics import psnr
+from luxel.render.geometry.camera import Camera
+from luxel.render.metrics.image_metrics import psnr
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 from luxel.viewer.web.app import ViewerApp
-from luxel.viewer.web.drawable import render_field
+from luxel.viewer.web.images.drawable import render_field
+from luxel.viewer.web.images.shading import DisplaySettings, draw, outputs_of, sample
 from luxel.viewer.web.inspection.legend import legend_of, notice_of
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.offline import open_offline_page
@@ -35,7 +36,6 @@ from luxel.viewer.web.panels.inspect import click_rows
 from luxel.viewer.web.panels.pair import PairPanel
 from luxel.viewer.web.panels.statistics import StatisticsPanel
 from luxel.viewer.web.session import StaticSession, TrainingSession
-from luxel.viewer.web.shading import DisplaySettings, draw, outputs_of, sample
 
 CAMERA = Camera.look_at((3.0, 1.0, 1.0), (0, 0, 0), fov_y=0.9, width=120, height=80)
 BODY = slice(0, 60)  # rows above the names

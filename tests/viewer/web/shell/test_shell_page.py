@@ -26,10 +26,10 @@ from page_driver import (
 
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.image import ImageField
-from luxel.render.rasterize import rasterize
+from luxel.render.raster.rasterize import rasterize
 from luxel.viewer.web.app import ViewerApp
-from luxel.viewer.web.drawable import render_field
-from luxel.viewer.web.first_image import PREPARED
+from luxel.viewer.web.images.drawable import render_field
+from luxel.viewer.web.images.first_image import PREPARED
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.page import Page
 from luxel.viewer.web.session import StaticSession, TrainingSession

@@ -15,8 +15,9 @@ from page_driver import FakeTrainerRunning, ball, ring, until
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Origin
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.viewer.web.app import OpenPage, ViewerApp
+from luxel.viewer.web.images.stream import StreamReport
 from luxel.viewer.web.navigate import Pose, orbit_point
 from luxel.viewer.web.offline import OfflineCamera, OfflineClient, open_offline_page
 from luxel.viewer.web.session import StaticSession, TrainingSession
@@ -29,7 +30,6 @@ from luxel.viewer.web.shell.messages import (
     parse_shell,
 )
 from luxel.viewer.web.shell.page_shell import PageShell
-from luxel.viewer.web.stream import StreamReport
 
 POSE = Pose.of_camera(Camera.look_at((3.0, -2.0, 1.0), (0, 0, 0)))
 

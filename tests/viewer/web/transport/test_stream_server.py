@@ -18,7 +18,7 @@ from PIL import Image
 from stream_sink import Frame, pose
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from luxel.render.camera import Camera
+from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Gaussians
 from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.navigate import Pose, orbit_point
@@ -99,7 +99,9 @@ def _shown(socket: Any, sequence: int) -> tuple[Any, int]:
 def test_image_shows_the_camera_that_was_sent(
     viewer: tuple[ViewerApp, Slow], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("luxel.viewer.web.stream.MOVING_RENDER", 1e3)  # no smaller image on a busy machine
+    monkeypatch.setattr(
+        "luxel.viewer.web.images.stream.MOVING_RENDER", 1e3
+    )  # no smaller image on a busy machine
     app, _ = viewer
     page, key = _open(app)
     with _connect(app, key) as socket:

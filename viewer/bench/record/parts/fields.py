@@ -14,7 +14,7 @@ from luxel.render.fields.applications import FieldName
 from luxel.render.fields.build import field_of
 from luxel.render.fields.config import defaults
 from luxel.render.fields.field import Field
-from luxel.render.fields.training import FieldTrainer, in_words
+from luxel.render.fields.training.trainer import FieldTrainer, in_words
 from luxel.render.storage.journal import scratch_folder
 from luxel.viewer.bench.fields import measure
 from luxel.viewer.bench.fields.datasets import FieldDataset, capture_dataset, frames, make_dataset

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from luxel.scenes.synthetic.dnerf import default_camera_samples, rig_camera_samples, save_dnerf
+from luxel.scenes.synthetic.captures.dnerf import default_camera_samples, rig_camera_samples, save_dnerf
 from luxel.scenes.synthetic.example_scenes import dynamic_scene
 from luxel.viewer.bench.record.part import Headline, Part, Row, Setup
 from luxel.viewer.bench.record.parts.gaussians import SHOWN, part

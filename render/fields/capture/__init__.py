@@ -1,0 +1,1 @@
+"""What fields trained on captures share: posed images, extent, occupancy, sky and exposure."""

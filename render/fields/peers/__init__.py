@@ -1,0 +1,1 @@
+"""Fields and networks that tiny-cuda-nn evaluates, with the parameters of luxel."""

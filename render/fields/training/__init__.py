@@ -1,0 +1,1 @@
+"""Training of fields: the optimizer, the captured step, and the run."""

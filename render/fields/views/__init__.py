@@ -1,1 +1,0 @@
-"""What a field learns of its training views."""

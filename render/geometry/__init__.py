@@ -1,0 +1,1 @@
+"""Cameras, their lenses and shutters, and the views that a scene is trained on."""

@@ -1,0 +1,1 @@
+"""From primitives to images: the pipeline of stages, `rasterize`, and renderers for many images."""

@@ -1,0 +1,1 @@
+"""The folder of a run: its files, its owner, its configuration and results."""

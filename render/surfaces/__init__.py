@@ -1,0 +1,1 @@
+"""Surfaces of scenes: depth, extraction as a mesh, and meshes as scenes that are drawn."""

@@ -1,0 +1,1 @@
+"""What a training observes of itself: loss, divergence, held-out views, results."""

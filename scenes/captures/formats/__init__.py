@@ -1,0 +1,1 @@
+"""Formats of captures, one a file, and their registry."""

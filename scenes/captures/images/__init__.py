@@ -1,0 +1,1 @@
+"""Images of captures: files, masks, labels, exposure data and video."""

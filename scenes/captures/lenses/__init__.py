@@ -1,0 +1,1 @@
+"""Lenses of captures: their models, undistortion, and lenses stored beside images."""

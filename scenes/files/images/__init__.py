@@ -1,0 +1,1 @@
+"""Single image files: decoding, limits, writing."""

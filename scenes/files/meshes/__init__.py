@@ -1,0 +1,1 @@
+"""Formats of triangle meshes, one a file, and meshes of convexes and fields."""

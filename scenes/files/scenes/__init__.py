@@ -1,0 +1,1 @@
+"""Formats of scenes of primitives, one a file, and their registry."""

@@ -1,0 +1,1 @@
+"""Captures of made scenes, with exact poses and ground truth."""

@@ -1,0 +1,1 @@
+"""Ray casting of static solids in torch: shapes, textures, light."""

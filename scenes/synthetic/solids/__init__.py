@@ -1,0 +1,1 @@
+"""Scenes of moving, textured solids with exact ray intersections."""

@@ -1,0 +1,54 @@
+"""The cameras of a run as a COLMAP model, for `luxel export --cameras`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from luxel.scenes import ReadOptions
+from luxel.scenes.captures.contents import shorten_names
+from luxel.scenes.captures.formats.colmap_writing import save_colmap
+from luxel.scenes.captures.open_capture import read_contents
+from luxel.viewer.progress import opening
+from luxel.viewer.scene_loading.capture_options import load_origin
+from luxel.viewer.scene_loading.learned_views import refined_views, refines_poses
+
+
+def write_cameras(run: Path, out: Path, capture: Path | None = None, *, force: bool = False) -> str:
+    """Writes the cameras and points that a run was trained on; returns what was written, in words.
+
+    The lenses are those of the original images. Poses are those of the training: refined by bundle adjustment with
+    `--poses refine`, and of the training views as they were learnt with `--refine-poses`.
+
+    Args:
+        run: folder of the run.
+        out: folder of the model.
+        capture: in place of the one that the run names.
+        force: replace files of a model there that luxel did not write.
+
+    Raises:
+        LuxelError: the capture cannot be opened, or a file cannot be written.
+    """
+    origin = load_origin(run, capture)
+    refined = origin.poses == "refine" or refines_poses(run)
+    with opening("opening the capture") as on_progress:
+        options = ReadOptions(
+            masks=origin.masks,
+            on_progress=on_progress,
+            frames=origin.frames,
+            cut_object=origin.cut_object,
+            panorama=origin.panorama,
+        )
+        contents = read_contents(Path(origin.path), options)
+        points, poses = contents.points, {}
+        if points is None or refined:
+            opened = origin.open(on_progress)
+            points = opened.points if points is None else points
+            views = [*refined_views(run, opened), *opened.test]
+            poses = {view.name: view.camera.world_to_cam.double().numpy() for view in views}
+    if refined:
+        names = shorten_names(contents.images)
+        for image in contents.images:
+            image.world_to_cam = poses.get(names[image.name], image.world_to_cam)
+    save_colmap(out, contents.images, points, force=force)
+    of_these = " with refined poses" if refined else ""
+    return f"{len(contents.images)} cameras{of_these} and {len(points.xyz):,} points"

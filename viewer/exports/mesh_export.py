@@ -1,0 +1,118 @@
+"""Meshes of scenes, for `luxel export --mesh`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from luxel.render.errors import LuxelError
+from luxel.render.fields.application import Application
+from luxel.render.mesh.decimation import decimated
+from luxel.render.mesh.depth_fusion import FusedSurface
+from luxel.render.mesh.triangles import TriangleMesh
+from luxel.render.primitives import PRIMITIVES, Parameters
+from luxel.render.surfaces.scene_surface import Finish, FinishedSurface, finished_surface
+from luxel.render.train.resume import read_config
+from luxel.scenes import save_mesh
+from luxel.scenes.files.meshes.field_mesh import field_mesh
+from luxel.scenes.files.meshes.mesh import Mesh, Texture
+from luxel.scenes.files.scenes.scene_format import SceneFacts
+from luxel.viewer.exports.mesh_options import MeshFinish
+from luxel.viewer.progress import opening
+from luxel.viewer.scene_loading.capture_options import load_origin
+from luxel.viewer.scene_loading.learned_views import refined_views
+from luxel.viewer.scene_loading.runs import has_capture
+from luxel.viewer.scene_loading.scene_facts import as_up
+
+CELLS_OF_FIELD = 256  # along the box of a neural field
+TEXTURED_TRIANGLES = 50_000  # unless their number is given: charts are found on the CPU
+SPACINGS = {"cuda": 512, "cpu": 256}  # along what the cameras see of a scene
+
+
+def write_field(
+    out: Path, field: Application, resolution: int | None, level: float | None, finish: MeshFinish
+) -> str:
+    """Writes the surface of a neural field, perhaps with fewer triangles; returns what was written, in words."""
+    mesh = field_mesh(field, resolution or CELLS_OF_FIELD, level)
+    if finish.triangles is not None:
+        tensors = TriangleMesh(torch.from_numpy(mesh.xyz), torch.from_numpy(mesh.faces))
+        fewer = decimated(FusedSurface(tensors, torch.from_numpy(mesh.rgb) / 255), finish.triangles)
+        mesh = _as_mesh(FinishedSurface(*fewer), SceneFacts())
+    save_mesh(out, mesh)
+    return f"{len(mesh.faces):,} triangles"
+
+
+def write_hulls(out: Path, scene: Parameters, min_opacity: float | None) -> tuple[str, str]:
+    """Writes primitives that have a shape of triangles; returns what was written and what was left out, in words."""
+    to_mesh = PRIMITIVES[scene.primitive].engine.to_mesh
+    assert to_mesh is not None
+    made = to_mesh(scene, min_opacity)
+    save_mesh(out, Mesh(made.xyz, made.rgb, made.faces))
+    left_out = " and ".join(f"{count:,} {reason}" for reason, count in made.left_out.items())
+    return f"{made.parts:,} {scene.noun} as {len(made.faces):,} triangles", f"{left_out} {scene.noun}"
+
+
+def write_surface(
+    run: Path,
+    out: Path,
+    scene: Parameters,
+    device: torch.device,
+    resolution: int | None,
+    finish: MeshFinish,
+    capture_path: Path | None = None,
+) -> str:
+    """Writes the surface that the photographs' cameras see of a scene; returns what was written, in words.
+
+    Args:
+        run: folder of the run, of whose capture the cameras are.
+        out: file to write.
+        scene: all or some of its primitives, static.
+        device: that renders and fuses.
+        resolution: see `finished_surface`; None: 512, or 256 without a GPU.
+        finish: what is done with the surface.
+        capture_path: of the capture, in place of the one that the run names.
+
+    Raises:
+        LuxelError: the run has no cameras, or as `finished_surface`.
+    """
+    if capture_path is None and not has_capture(run):
+        raise LuxelError(
+            f"{run}: a mesh of {scene.noun} needs the cameras that they were trained from.",
+            "Give the folder of a run that was trained on a capture.",
+        )
+    cells = resolution or SPACINGS[device.type]
+    triangles = finish.triangles or (TEXTURED_TRIANGLES if finish.texture else None)
+    render = {"antialiased": read_config(run)[0].antialiased} if scene.antialiases else {}
+    with opening("opening the capture") as on_progress:
+        capture = load_origin(run, capture_path).open(on_progress)
+        cameras = [view.camera for view in (*refined_views(run, capture), *capture.test)]
+        surface = finished_surface(
+            scene.to(device),
+            cameras,
+            cells,
+            Finish(finish.fill_holes, triangles, finish.texture),
+            on_progress=on_progress,
+            say=print,
+            **render,
+        )
+    save_mesh(out, _as_mesh(surface, SceneFacts(up=as_up(capture.up))))
+    return f"{len(surface.mesh.faces):,} triangles from {len(cameras)} cameras"
+
+
+def _as_mesh(surface: FinishedSurface, facts: SceneFacts) -> Mesh:
+    """A surface as files have it."""
+    texture = None
+    if surface.image is not None and surface.uv is not None:
+        texture = Texture(_array(surface.uv), _array(_as_bytes(surface.image)))
+    mesh, colours = surface.mesh, _array(_as_bytes(surface.colours))
+    return Mesh(_array(mesh.vertices), colours, _array(mesh.faces), texture, facts)
+
+
+def _as_bytes(rgb: torch.Tensor) -> torch.Tensor:
+    return (rgb.clamp(0, 1) * 255).round().to(torch.uint8)
+
+
+def _array(tensor: torch.Tensor) -> np.ndarray:
+    return tensor.cpu().numpy()

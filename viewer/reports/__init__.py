@@ -1,0 +1,1 @@
+"""Reports as pages: evaluation of a scene, a capture, and warnings about it."""

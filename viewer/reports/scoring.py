@@ -1,0 +1,122 @@
+"""Evaluates a scene on views and writes the report page with images and scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from luxel.render.geometry.camera import View
+from luxel.render.metrics.evaluate import METRICS, Evaluation, ViewScore, evaluate, further_in_words
+from luxel.render.primitives import Parameters
+from luxel.render.raster.rasterize import rasterize
+from luxel.render.storage.folder import OutputFolder
+from luxel.scenes import Capture
+from luxel.viewer.progress import counting
+from luxel.viewer.reports.evaluation_report import Report, ReportedView
+
+COLOURS = {"white": (1.0, 1.0, 1.0), "black": (0.0, 0.0, 0.0)}
+
+
+def background_of(name: str, capture: Capture) -> tuple[float, float, float]:
+    """The background colour of an evaluation: white for "random"; "auto" is white for cut-out captures, else black."""
+    if name == "auto":
+        name = "white" if capture.cutout else "black"
+    return COLOURS["black" if name == "black" else "white"]
+
+
+def score(
+    scene: Parameters,
+    views: Sequence[View],
+    folder: OutputFolder,
+    *,
+    title: str,
+    background: tuple[float, float, float],
+    antialiased: bool = False,
+    lpips: bool = True,
+    aligned: bool = False,
+    photographed: Callable[..., Tensor] | None = None,
+    refine: float | None = None,
+    depth: Literal["metric", "align"] | None = None,
+    known: Evaluation | None = None,
+    facts: Mapping[str, Any] | None = None,
+    notes: Sequence[str] = (),
+    render: Callable[..., Any] = rasterize,
+) -> tuple[Evaluation, Path]:
+    """Renders the views, scores them, and writes report.json, index.html and its images.
+
+    Args:
+        scene: any primitives, on the device that renders.
+        views: to evaluate on, usually held-out ones.
+        folder: of the report.
+        title: of the page.
+        background: colour behind the scene and behind cut-out images.
+        antialiased: whether the scene was trained with antialiasing.
+        lpips: compute LPIPS.
+        aligned, photographed, refine, depth: further scores, see `luxel.render.metrics.evaluate.evaluate`.
+        known: scores of these views, if they were computed before; only the images are then rendered.
+        facts, notes: for the page, see `Report.finish`.
+        render: render function, called like luxel.render.raster.rasterize.
+
+    Returns:
+        The scores, and the path of index.html.
+
+    Raises:
+        ForeignFileError: something that luxel did not make is in the place of a file of the report.
+        LuxelError: there are no views, or the folder cannot be written.
+    """
+    names = [view.name for view in views]
+    with Report(folder, names) as report, counting("held-out views", len(views)) as advance:
+
+        def keep(view: View, scores: ViewScore, image: Tensor, photograph: Tensor) -> None:
+            report.add(
+                ReportedView(
+                    view.name,
+                    to_bytes(photograph),
+                    to_bytes(image),
+                    *_scores(scores),
+                    weight=lambda: view.read().weight,
+                    further=scores.further,
+                )
+            )
+            advance()
+
+        measured = evaluate(
+            scene,
+            views,
+            background=background,
+            antialiased=antialiased,
+            lpips=lpips and known is None,
+            aligned=aligned and known is None,
+            photographed=photographed,
+            refine=refine if known is None else None,
+            depth=depth if known is None else None,
+            known={scores.name: scores for scores in known.scores} if known else None,
+            on_view=keep,
+            render=render,
+        )
+        evaluation = known or measured
+        mean: dict[str, float | None] = dict(zip(METRICS, _scores(evaluation.mean), strict=True))
+        mean |= evaluation.mean.further
+        page = report.finish(title=title, mean=mean, facts=facts or {}, notes=notes)
+    return evaluation, page
+
+
+def to_bytes(image: Tensor) -> np.ndarray:
+    """uint8 of an image in [0, 1], rounded, on the host."""
+    return image.detach().clamp(0, 1).mul(255).round().to(torch.uint8).cpu().numpy()
+
+
+def psnr_in_words(evaluation: Evaluation) -> str:
+    """The mean PSNR, and the further scores that were computed."""
+    mean = evaluation.mean
+    further = [further_in_words(name, value) for name, value in mean.further.items()]
+    return f"{mean.psnr:.2f} dB" + (f" ({', '.join(further)})" if further else "")
+
+
+def _scores(scores: ViewScore) -> tuple[float, float, float]:
+    return scores.psnr, scores.ssim, scores.lpips

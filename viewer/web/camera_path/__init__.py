@@ -1,0 +1,1 @@
+"""Camera paths of a page: keyframes, their lines, and videos of them."""

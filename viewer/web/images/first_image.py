@@ -1,0 +1,149 @@
+"""The image that a page shows while its scripts load."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from urllib.parse import parse_qs
+
+from luxel.viewer.web.images.shading import DisplaySettings, Render, draw
+from luxel.viewer.web.navigate import Pose, SceneExtent, clamped_size, first_pose
+from luxel.viewer.web.session import Session
+from luxel.viewer.web.transport.encoders import encode_jpeg
+
+log = logging.getLogger("luxel.viewer")
+
+FIRST_IMAGE_PATH = "/luxel/first.jpg"
+PREPARED = (1280, 720)  # pixels of the image that is rendered before anyone asks
+KEPT = 4  # images
+FRESH = 2.0  # seconds for which an image of a scene that changes is served
+QUALITY = 85
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A rendered image: its pose with its size, the version of the scene, and when it was rendered."""
+
+    pose: Pose
+    file: bytes
+    version: int
+    at: float
+
+
+def _fits(made: Pose, asked: Pose) -> bool:
+    """Whether an image of the pose ``made``, its sides cut off, shows what a canvas with the pose ``asked`` will."""
+    wide = made.width * asked.height >= asked.width * made.height
+    sharp = 2 * made.height >= asked.height
+    return wide and sharp and abs(made.fov_y - asked.fov_y) < 1e-6
+
+
+class FirstImage:
+    """Renders the view at which pages begin, as JPEG files.
+
+    A browser needs a second or more until viser's page has its canvas and its connection; until then, the page shows
+    this image. Requests never wait: while an image is rendered there is none.
+
+    Args:
+        session: the scene.
+        render: luxel.render.raster.rasterize or a function like it.
+        extent: of the scene.
+    """
+
+    def __init__(self, session: Session, render: Render, extent: SceneExtent) -> None:
+        self._session, self._render, self._extent = session, render, extent
+        self._turn = object()  # among the pages that share the renderer
+        self._images: OrderedDict[tuple[int, int], _Prepared] = OrderedDict()
+        self._pending: set[tuple[int, int]] = set()
+        self._failed = False
+        self._lock = threading.Lock()
+        self._renderer = ThreadPoolExecutor(1, thread_name_prefix="luxel-first-image")
+
+    def prepare(self) -> None:
+        """Begins to render the image of a usual window, where that takes no time from training."""
+        if not self._session.trains:
+            self._ask(*PREPARED)
+
+    def answer(self, query: str) -> bytes | None:
+        """The image for a canvas; None while it is rendered.
+
+        Args:
+            query: of the request, ``width=956&height=720``: the canvas, pixels.
+
+        Raises:
+            ValueError: the query has no such numbers.
+            LookupError: the scene cannot be rendered.
+        """
+        fields = parse_qs(query)
+        width, height = (_side(fields.get(name, [""])[-1]) for name in ("width", "height"))
+        asked = self._pose(*clamped_size(width, height))
+        with self._lock:
+            if self._failed:
+                raise LookupError
+            for image in self._images.values():
+                if _fits(image.pose, asked) and self._is_fresh(image):
+                    return image.file
+            if any(_fits(self._pose(*size), asked) for size in self._pending):
+                return None
+        self._ask(asked.width, asked.height)
+        return None
+
+    def close(self) -> None:
+        """Ends the thread after the present image."""
+        self._renderer.shutdown(wait=True, cancel_futures=True)
+
+    def _is_fresh(self, image: _Prepared) -> bool:
+        if self._session.trains:  # asking for the version might wait for a training step
+            return time.monotonic() - image.at < FRESH
+        return image.version == self._session.version
+
+    def _pose(self, width: int, height: int) -> Pose:
+        """The view at which a page with such a canvas begins."""
+        if self._session.views:
+            pose = Pose.of_camera(self._session.views[0].camera, width / height)
+        else:
+            pose = first_pose((), self._extent)
+        return replace(pose, width=width, height=height)
+
+    def _ask(self, width: int, height: int) -> None:
+        with self._lock:
+            if (width, height) in self._pending or len(self._pending) >= KEPT:
+                return
+            self._pending.add((width, height))
+        try:
+            self._renderer.submit(self._make, width, height)
+        except RuntimeError:  # closed
+            return
+
+    def _make(self, width: int, height: int) -> None:
+        try:
+            pose, session = self._pose(width, height), self._session
+            settings = DisplaySettings(background=session.background, antialiased=session.antialiased)
+            if session.times is not None:
+                settings.time = session.views[0].time if session.views else session.times[0]
+            with session.borrow(self._turn) as scene:
+                version = session.version
+                camera = pose.camera(width, height, settings.near, settings.far).to(scene.device)
+                image, _ = draw(self._render, scene, camera, settings)
+                pixels = image.cpu().numpy()  # waits for the render: the scene may change afterwards
+            made = _Prepared(pose, encode_jpeg(pixels, QUALITY), version, time.monotonic())
+            with self._lock:
+                self._images.pop((width, height), None)
+                self._images[width, height] = made
+                while len(self._images) > KEPT:
+                    self._images.popitem(last=False)
+        except Exception:  # the page's own images will say what is wrong
+            log.debug("the first image could not be rendered", exc_info=True)
+            self._failed = True
+        finally:
+            with self._lock:
+                self._pending.discard((width, height))
+
+
+def _side(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 6):
+        raise ValueError(f"width and height must be whole numbers of pixels, got {text[:20]!r}")
+    return int(text)

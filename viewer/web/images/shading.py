@@ -1,0 +1,370 @@
+"""From a rendered frame to the image of a page: colours, and false colours for everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, cast
+
+import cv2
+import numpy as np
+import torch
+from torch import Tensor
+
+from luxel.render.errors import LuxelError
+from luxel.render.fields.application import TO_SUN
+from luxel.render.geometry.camera import Camera
+from luxel.viewer.web.images.drawable import Drawable
+from luxel.viewer.web.inspection.emptiness import is_empty, why_empty, write_on
+from luxel.viewer.web.inspection.legend import Caption, Legend, false_colour, legend_of, spread
+from luxel.viewer.web.inspection.object_colours import ObjectSource, label_frame, shade_objects
+from luxel.viewer.web.inspection.probe import Contributor, contributors, surface_normal
+from luxel.viewer.web.inspection.shapes import POINT_DILATION, footprints, points, reshapes, solids
+from luxel.viewer.web.inspection.visibility import SeenCounter, count_seen, shade_seen, surface_depth
+
+Render = Callable[..., Any]  # (scene, camera, **options) -> Frame, as luxel.render.raster.rasterize
+CACHED = 1 << 18  # numbers that are converted at a time
+OVERLAY = 0.7  # how much of the objects' colours a page shows at first
+GREYS = np.array([[0, 0, 0], [255, 255, 255]], np.float32)
+
+
+def _colour(frame: Any, background: Tensor) -> tuple[Tensor, str]:
+    return frame.rgb, ""
+
+
+def _alpha(frame: Any, background: Tensor) -> tuple[Tensor, str]:
+    return frame.alpha[..., None].expand(*frame.alpha.shape, 3), Caption("", Legend("0", "1", GREYS))
+
+
+def _depth(frame: Any, background: Tensor) -> tuple[Tensor, str]:
+    low, high = spread(frame.depth[frame.alpha > 0.5])
+    colour = false_colour(1 - (frame.depth - low) / max(high - low, 1e-12))
+    text = f"{low:.3g} (bright) to {high:.3g}"
+    return _over(colour, frame, background), Caption(text, Legend(f"{high:.3g}", f"{low:.3g} capture units"))
+
+
+def _normals(frame: Any, background: Tensor) -> tuple[Tensor, str]:
+    unit = torch.nn.functional.normalize(frame.normals, dim=-1, eps=1e-8)
+    return _over(0.5 + 0.5 * unit, frame, background), "x, y, z as red, green, blue"
+
+
+def _count(frame: Any, background: Tensor) -> tuple[Tensor, str]:
+    most = max(int(frame.count.max()), 1)
+    colour = false_colour(torch.log1p(frame.count.float()) / np.log1p(most))
+    return colour, Caption(f"up to {most} per pixel", Legend("0", f"{most} per pixel (log)"))
+
+
+def _over(colour: Tensor, frame: Any, background: Tensor) -> Tensor:
+    alpha = frame.alpha[..., None]
+    return colour * alpha + background * (1 - alpha)
+
+
+class Output(NamedTuple):
+    """How an output of the renderer becomes an image.
+
+    Args:
+        shade: (frame, background [3]) -> colours in [0, 1], [H, W, 3], and a caption.
+        options: of the render function, which make the frame contain the output.
+        shape: (scene, time) -> what is drawn instead of the scene, by luxel's rasterizer; see
+            `luxel.viewer.web.inspection.shapes`. None: the scene, by the page's render function.
+        about: what the colours mean, a sentence for help texts.
+        measure: (frame, scene as it was drawn, camera, settings) -> the frame with what ``shade`` needs besides; None:
+            the frame.
+    """
+
+    shade: Callable[[Any, Tensor], tuple[Tensor, str]]
+    options: dict[str, Any]
+    shape: Callable[[Any, float], Any] | None = None
+    about: str = ""
+    measure: Callable[[Any, Any, Camera, DisplaySettings], Any] | None = None
+
+
+_FLAT = {"sh_degree": 0, "antialiased": False}
+
+# What a page can show, by the names that scenes use in their ``outputs``; those with a shape are for all primitives
+# that have such shapes. A new output is one entry.
+OUTPUTS = {
+    "colour": Output(_colour, {}, about="the image"),
+    "alpha": Output(_alpha, {}, about="coverage, black to white"),
+    "depth": Output(_depth, {"depth": True}, about="mean distance along the optical axis"),
+    "normals": Output(_normals, {"normals": True}, about="directions of surfaces"),
+    "count": Output(_count, {"count": True}, about="primitives that contribute to a pixel"),
+    "overdraw": Output(_count, {"count": True}, footprints, "primitives that reach a pixel, hidden ones too"),
+    "shaded": Output(_colour, {"shaded": True}, about="the surface without its colours, lit from the camera"),
+    "shadows": Output(_colour, {"to_sun": TO_SUN}, about="in the light of a sun, with its shadows"),
+    "ellipsoids": Output(_colour, _FLAT, solids, "primitives as opaque bodies"),
+    "points": Output(_colour, {**_FLAT, "dilation": POINT_DILATION}, points, "centres of the primitives"),
+}
+
+
+def _count_seen(frame: Any, scene: Any, camera: Camera, settings: DisplaySettings) -> Any:
+    return count_seen(frame, camera, settings.seen)
+
+
+def _label(frame: Any, scene: Any, camera: Camera, settings: DisplaySettings) -> Any:
+    options = drawing_options(scene, antialiased=settings.antialiased, time=settings.time)
+    return label_frame(frame, scene, camera, settings.objects, settings.overlay, **options)
+
+
+# Outputs of static scenes with training cameras; `DisplaySettings.seen` counts the views.
+VIEW_OUTPUTS = {
+    "seen by": Output(
+        shade_seen, {"depth": True}, about="training views that see the surface", measure=_count_seen
+    ),
+}
+
+# Outputs of scenes that can be edited; `DisplaySettings.objects` has the objects.
+OBJECT_OUTPUTS = {
+    "objects": Output(shade_objects, {}, about="objects of the scene in their colours", measure=_label),
+}
+
+
+@dataclass
+class DisplaySettings:
+    """What the images of one page show.
+
+    Args:
+        output: one of OUTPUTS.
+        background: colour in [0, 1] behind the scene.
+        near, far: clipping distances, capture units.
+        splat_scale: multiplies the size of every primitive.
+        antialiased: compensate opacity for the screen-space dilation (Mip-Splatting), where the scene has that.
+        resolution: rendered pixels per pixel of the window, along one side.
+        quality: JPEG quality 1..99, or 100 for PNG (lossless).
+        time: what is shown of a dynamic scene, in the unit of the capture's times.
+        painter: draws the images of a tool instead, see `Painter`; None: the output is drawn.
+        seen: counts the training views that see a surface; None: there are none.
+        objects: has the objects of the scene; None: it cannot have any.
+        overlay: how much of the objects' colours is shown over those of the scene, 0 to 1.
+    """
+
+    output: str = "colour"
+    background: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    near: float = 0.01
+    far: float = 1e10
+    splat_scale: float = 1.0
+    antialiased: bool = False
+    resolution: float = 1.0
+    quality: int = 90
+    time: float = 0.0
+    painter: Painter | None = None
+    seen: SeenCounter | None = None
+    objects: ObjectSource | None = None
+    overlay: float = OVERLAY
+
+
+class Painter(Protocol):
+    """A tool that draws other images than the output of a page, where its time has come."""
+
+    def paint(
+        self, render: Render, scene: Drawable, camera: Camera, settings: DisplaySettings
+    ) -> tuple[Tensor, str] | None:
+        """An image and its caption, as `draw` returns them; None: the output of the page is drawn."""
+        ...
+
+    def sample(
+        self,
+        render: Render,
+        scene: Drawable,
+        camera: Camera,
+        settings: DisplaySettings,
+        column: int,
+        row: int,
+    ) -> Sample | None:
+        """One pixel of these images, as `sample` returns it; None: that of the scene."""
+        ...
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One pixel of a rendered frame.
+
+    Args:
+        rgb: colour over the background, in [0, 1].
+        alpha: coverage in [0, 1]; None where the scene has none.
+        depth: distance along the optical axis at which half of the light is blocked (or the mean depth where the
+            renderer gives no median), capture units; None where the pixel is emptier than that, or has no depth.
+        normal: of the surface around the pixel, towards the camera, world coordinates; None without depth.
+        count: how many primitives contribute; None where that is not available.
+        strongest: those of them with the largest weights.
+        name: of the scene, where a page shows several.
+        others: the same pixel in the other scenes.
+    """
+
+    rgb: tuple[float, float, float]
+    alpha: float | None
+    depth: float | None
+    normal: tuple[float, float, float] | None = None
+    count: int | None = None
+    strongest: tuple[Contributor, ...] = ()
+    name: str = ""
+    others: tuple[Sample, ...] = ()
+
+
+def outputs_of(
+    scene_type: type[Drawable], with_views: bool = False, with_objects: bool = False
+) -> tuple[str, ...]:
+    """Those of OUTPUTS that a type of scene supports, with those of VIEW_OUTPUTS where there are training views, and
+    those of OBJECT_OUTPUTS where there may be objects."""
+    reshaped = reshapes(scene_type)
+    own = tuple(
+        name
+        for name, output in OUTPUTS.items()
+        if name in scene_type.outputs or (output.shape is not None and reshaped)
+    )
+    countable = not scene_type.moves and {"depth", "alpha"} <= set(own)
+    further = tuple(VIEW_OUTPUTS) if with_views and countable else ()
+    return own + further + (tuple(OBJECT_OUTPUTS) if with_objects and reshaped else ())
+
+
+def output_named(name: str) -> Output:
+    """One of OUTPUTS, VIEW_OUTPUTS or OBJECT_OUTPUTS."""
+    return (OUTPUTS | VIEW_OUTPUTS | OBJECT_OUTPUTS)[name]
+
+
+def require_output(scene: Drawable, settings: DisplaySettings) -> None:
+    """Refuses an output that a scene has not.
+
+    Raises:
+        LuxelError: the scene has no such output.
+    """
+    outputs = outputs_of(type(scene), settings.seen is not None, settings.objects is not None)
+    if settings.output not in outputs:
+        raise LuxelError(
+            f"this scene of {scene.noun} has no output {settings.output!r}.",
+            f"Choose one of these: {', '.join(outputs)}.",
+        )
+
+
+def drawing_options(scene: Drawable, *, antialiased: bool, time: float) -> dict[str, Any]:
+    """Options of the render function that depend on the scene: those that it supports."""
+    options: dict[str, Any] = {"antialiased": antialiased} if scene.antialiases else {}
+    return options | {"time": time} if scene.moves else options
+
+
+def draw(render: Render, scene: Drawable, camera: Camera, settings: DisplaySettings) -> tuple[Tensor, str]:
+    """Renders and shades one image.
+
+    Args:
+        render: luxel.render.raster.rasterize or a function like it.
+        scene, camera: on one device.
+        settings: what to show.
+
+    Returns:
+        uint8 [H, W, 3] on the device of the scene, and a caption (the range of a false-colour image; empty for
+        colours).
+
+    Raises:
+        LuxelError: the scene has no such output.
+    """
+    require_output(scene, settings)
+    if settings.painter is not None:
+        painted = settings.painter.paint(render, scene, camera, settings)
+        if painted is not None:
+            return painted
+    with torch.no_grad():
+        frame, background = render_output(render, scene, camera, settings)
+        rgb, caption = output_named(settings.output).shade(frame, background)
+        image = as_uint8(rgb)
+        if not is_empty(frame):
+            return image, caption
+        notice = why_empty(scene, camera, settings.time)
+        written = write_on(image.cpu().numpy(), notice)
+        return torch.from_numpy(written).to(image.device), Caption(caption, legend_of(caption), notice)
+
+
+def render_output(
+    render: Render, scene: Drawable, camera: Camera, settings: DisplaySettings
+) -> tuple[Any, Tensor]:
+    """A frame with all that the chosen output's ``shade`` needs, and the background [3]."""
+    output = output_named(settings.output)
+    frame, background = render_frame(render, scene, camera, settings, output.options, output.shape)
+    if output.measure is not None:
+        frame = output.measure(frame, _sized(scene, settings), camera, settings)
+    return frame, background
+
+
+def as_uint8(rgb: Tensor) -> Tensor:
+    """Colours in [0, 1] as uint8 [H, W, 3]; what lies outside is clamped."""
+    if rgb.is_cuda or not rgb.numel():
+        return rgb.mul(255).add_(0.5).clamp_(0, 255).to(torch.uint8)
+    # OpenCV takes a sixth of the time of PyTorch, whose threads would keep cores from encoder and browser. A few
+    # rows at a time stay in the cache.
+    pixels = rgb.numpy()
+    result = np.empty(pixels.shape, np.uint8)
+    rows = max(1, CACHED // pixels[0].size)
+    for first in range(0, len(pixels), rows):
+        part = slice(first, first + rows)
+        cv2.addWeighted(pixels[part], 255, pixels[part], 0, 0, result[part], cv2.CV_8U)  # NaN becomes 0
+    return torch.from_numpy(result)
+
+
+def sample(
+    render: Render, scene: Drawable, camera: Camera, settings: DisplaySettings, column: int, row: int
+) -> Sample:
+    """Colour, alpha and depth of one pixel, from one rendered frame.
+
+    Args:
+        render, scene, camera, settings: as for `draw`; the chosen output does not matter.
+        column, row: the pixel.
+    """
+    if settings.painter is not None:
+        sampled = settings.painter.sample(render, scene, camera, settings, column, row)
+        if sampled is not None:
+            return sampled
+    outputs = outputs_of(type(scene))
+    options = OUTPUTS["depth"].options if "depth" in outputs else {}
+    with torch.no_grad():
+        frame, _ = render_frame(render, scene, camera, settings, options)
+        red, green, blue = frame.rgb[row, column].clamp(0, 1).tolist()
+        alpha = float(frame.alpha[row, column]) if "alpha" in outputs else None
+        depth = normal = None
+        if "depth" in outputs and alpha is not None and alpha >= 0.5:
+            median = getattr(frame, "median_depth", None)
+            depths = frame.depth if median is None else median
+            depth = float(depths[row, column]) or None
+            normal = None if depth is None else surface_normal(depths, frame.alpha, camera, column, row)
+        count, strongest = contributors(scene, frame, column, row) or (None, ())
+    return Sample((red, green, blue), alpha, depth, normal, count, strongest)
+
+
+def depth_map(render: Render, scene: Drawable, camera: Camera, settings: DisplaySettings) -> Tensor | None:
+    """Distances along the optical axis of what a page shows, as `Sample` has them, for all pixels of one frame.
+
+    Args:
+        render, scene, camera, settings: as for `draw`; the chosen output does not matter.
+
+    Returns:
+        [H, W] on the scene's device, capture units, 0 where a pixel has no depth; None where the scene has none.
+    """
+    if not {"depth", "alpha"} <= set(outputs_of(type(scene))):
+        return None
+    with torch.no_grad():
+        frame, _ = render_frame(render, scene, camera, settings, OUTPUTS["depth"].options)
+        return surface_depth(frame)
+
+
+def render_frame(
+    render: Render,
+    scene: Drawable,
+    camera: Camera,
+    settings: DisplaySettings,
+    options: dict[str, Any],
+    shape: Callable[[Any, float], Any] | None = None,
+) -> tuple[Any, Tensor]:
+    """A frame, and the background [3] on the scene's device; ``options`` and ``shape`` as `Output` has them."""
+    scene = _sized(scene, settings)
+    background = torch.tensor(settings.background, device=scene.device)
+    given = drawing_options(scene, antialiased=settings.antialiased, time=settings.time)
+    if shape is not None:
+        from luxel.render.raster.rasterize import rasterize
+
+        render, scene = rasterize, shape(scene, settings.time)
+    return render(scene, camera, background=background, **{**given, **options}), background
+
+
+def _sized(scene: Drawable, settings: DisplaySettings) -> Drawable:
+    """The scene with primitives of the chosen size."""
+    if settings.splat_scale == 1 or not scene.resizable:
+        return scene
+    return cast(Any, scene).scaled(settings.splat_scale)
