@@ -22,7 +22,7 @@ FOLDERS = (*PRODUCTION, "cuda", "tests", "docs", "examples")
 CODE = (".py", ".h", ".cuh", ".cu", ".cpp")
 TEXT = (*CODE, ".md", ".js", ".css", ".html", ".cmake", ".txt")
 
-MOST_LINES, MOST_FILES = 400, 25
+MAX_LINES, MAX_FILES = 400, 25
 # Files and folders that are better larger, each with its reason.
 LARGER: dict[str, str] = {
     "tests/endurance": "one file a part of the tool, which a command line names",
@@ -228,14 +228,14 @@ def unranked() -> list[str]:
 
 
 def long_files() -> list[str]:
-    large = [path for path in files(*FOLDERS) if (ROOT / path).read_text().count("\n") > MOST_LINES]
+    large = [path for path in files(*FOLDERS) if (ROOT / path).read_text().count("\n") > MAX_LINES]
     return [str(path) for path in large if str(path) not in LARGER]
 
 
 def full_folders() -> list[str]:
     parents = [str(path.parent) for path in files(*FOLDERS)]
     return sorted(
-        folder for folder in set(parents) if parents.count(folder) > MOST_FILES and folder not in LARGER
+        folder for folder in set(parents) if parents.count(folder) > MAX_FILES and folder not in LARGER
     )
 
 

@@ -36,7 +36,7 @@ LUXEL_API int luxel_draw_pixels(const luxel_draw_pixels_args* args);
 /* march_rays: samples along rays through the occupied cells of a box.
  *
  * A ray is given by origin and unit direction, or passes through the centre (column + 0.5, row + 0.5) of a view's pixel. It is
- * clipped to the box and to [near,far], and sampled at t_k = begin + (k + jitter) step while t_k < end, k < LUXEL_MARCH_MOST,
+ * clipped to the box and to [near,far], and sampled at t_k = begin + (k + jitter) step while t_k < end, k < LUXEL_MARCH_MAX,
  * wherever the cell is occupied. Jitter is 0.5 without a seed, else in (0,1): Philox 4x32-10 of seed and row. The samples of a
  * ray are contiguous; the order of the rays among the samples is not fixed on the GPU. Rows beyond the last sample are 0. A ray
  * whose samples do not fit into the capacity gets none.
@@ -45,7 +45,7 @@ LUXEL_API int luxel_draw_pixels(const luxel_draw_pixels_args* args);
  * before; a point's cell is one of the smallest box that holds it (Mueller et al. 2022, appendix E). With `growth` g > 0 steps
  * are max(step, g t) long: t_k has the arc coordinate u(begin) + k + jitter, where u(t) = t / step up to t = step / g, and
  * (1 + log(t g / step)) / g beyond. */
-enum { LUXEL_MARCH_MOST = 16384 }; /* most steps along a ray */
+enum { LUXEL_MARCH_MAX = 16384 }; /* most steps along a ray */
 typedef struct luxel_march_rays_args {
   int32_t dtype;
   int32_t device;
@@ -92,7 +92,7 @@ LUXEL_API int luxel_march_rays(const luxel_march_rays_args* args);
 /* visible_samples: compacts the samples of march_rays to those that contribute to their pixel.
  *
  * With optical depths tau and transmittances T as in composite, the samples of a ray before the first with T below
- * min_transmittance are kept; if least_alpha is above 0, only those of them with 1 - exp(-tau) >= least_alpha. Order and
+ * min_transmittance are kept; if min_alpha is above 0, only those of them with 1 - exp(-tau) >= min_alpha. Order and
  * capacity are handled as in march_rays. Counters have the same meaning, for the kept samples; rays that did not fit are those
  * of both stages. M: capacity of march_rays. */
 typedef struct luxel_visible_samples_args {
@@ -116,8 +116,8 @@ typedef struct luxel_visible_samples_args {
                                  samples */
   double scale;               /* see composite */
   double min_transmittance;
-  double least_alpha;
-  uint8_t* kept;              /* workspace [M], only with least_alpha above 0 */
+  double min_alpha;
+  uint8_t* kept;              /* workspace [M], only with min_alpha above 0 */
   void* positions;            /* out real [S,3] */
   void* sample_directions;    /* out real [S,3] */
   void* t;                    /* out real [S] */

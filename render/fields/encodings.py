@@ -9,7 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from luxel.render.ops.field.encode_grid import FEATURES, HASHED, MOST_LEVELS, encode_grid
+from luxel.render.ops.field.encode_grid import FEATURES, HASHED, MAX_LEVELS, encode_grid
 from luxel.render.ops.field.grid_layout import Hashed, level_points
 from luxel.render.ops.field.spherical_harmonics import sh_basis
 
@@ -56,7 +56,7 @@ class Grid:
     def __post_init__(self) -> None:
         ranges: dict[str, tuple[float, float, float]] = {
             "dimensions": (self.dimensions, 1, 4),
-            "levels": (self.levels, 1, MOST_LEVELS),
+            "levels": (self.levels, 1, MAX_LEVELS),
             "base": (self.base, 2, 2**20),
             "growth": (self.growth, 1, 2**20),
             "log2_entries": (3 if self.log2_entries is None else self.log2_entries, 3, 28),

@@ -50,7 +50,7 @@ from luxel.render.ops.field.march_rays import (
 from luxel.render.ops.field.visible_samples import visible_samples
 
 FEATURES = 16  # from the density network to the colour network
-MOST_DENSITY = 15.0  # before the activation
+MAX_DENSITY = 15.0  # before the activation
 DISTORTION_UNIT = 1024.0  # steps along a ray that are a unit of length in the distortion
 RAYS_OF_PART, ROWS_OF_WAVE = 1 << 21, 1 << 21  # most rays of a part of an image, most positions of a wave
 FEWEST = 2  # cameras that see a cell of a whole place; others are empty
@@ -252,7 +252,7 @@ class RadianceField(Application):
 
     def densities(self, positions: Tensor) -> Tensor:
         """Density at positions in the box as [0, 1]^3, [N, 3] to [N], per longest side of the box."""
-        return self.density(positions)[:, 0].clamp(-MOST_DENSITY, MOST_DENSITY).exp()
+        return self.density(positions)[:, 0].clamp(-MAX_DENSITY, MAX_DENSITY).exp()
 
     def after_step(self, step: int) -> None:
         """Updates the occupancy grid when it is due."""
@@ -348,7 +348,7 @@ class RadianceField(Application):
             density,
             capacity=capacity,
             scale=self.scale,
-            least_alpha=self.config.least_alpha,
+            min_alpha=self.config.min_alpha,
             live=self.live,
             target=target,
             raw_target=_target_count(room),

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, NamedTuple, get_args
 
 from luxel.render.bounds import Bounds, Positive, ShareBelow1, Weight
 from luxel.render.fields.config import FieldConfig
-from luxel.render.ops.field.march_limits import MIN_TRANSMITTANCE, MOST_CASCADES
+from luxel.render.ops.field.march_limits import MAX_CASCADES, MIN_TRANSMITTANCE
 
 ExtentName = Literal["auto", "box", "contracted", "cascades"]
 ExposureName = Literal["none", "gain", "affine"]
@@ -39,7 +39,7 @@ class RadianceConfig(FieldConfig):
     marched: Annotated[int, Bounds(0, 64)] | None = None
     """Batches of samples that are marched and evaluated for density alone, to fill one batch with visible samples;
     0: a step takes all samples. None: 4, in a whole place 2."""
-    least_alpha: ShareBelow1 = 0.0
+    min_alpha: ShareBelow1 = 0.0
     """With `marched`: leave out samples whose alpha is below this."""
     huber: Positive = 0.1
     """Error of a colour, in [0, 1], above which the loss grows linearly."""
@@ -47,7 +47,7 @@ class RadianceConfig(FieldConfig):
     """What the field represents. box: what is in a box. contracted: the whole place, by coordinates that are contracted
     outside of an inner box (Barron et al. 2022, Mip-NeRF 360). cascades: the whole place, by even coordinates of the
     outermost of several boxes. auto: a box where images have alpha, otherwise cascades."""
-    cascades: Annotated[int, Bounds(1, MOST_CASCADES)] | None = None
+    cascades: Annotated[int, Bounds(1, MAX_CASCADES)] | None = None
     """Boxes of a whole place, each twice as large as the one before, with an occupancy grid each, 1 to 16;
     None: as many as hold the cameras and nearly all points."""
     growth: Annotated[float, Bounds(0, 0.5)] | None = None

@@ -175,7 +175,7 @@ def project_points(camera: Camera, points: Tensor) -> tuple[Tensor, Tensor, Tens
 
 
 def image_through(
-    lens: Tensor, x: Tensor, y: Tensor, z: Tensor, least_depth: Tensor | None = None
+    lens: Tensor, x: Tensor, y: Tensor, z: Tensor, min_depth: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """Where a lens of focal length 1 images points in camera axes; differentiable.
 
@@ -183,7 +183,7 @@ def image_through(
 
     Args:
         lens: a row, [8]. x, y, z: of one shape.
-        least_depth: of radial lenses: lesser z count as that.
+        min_depth: of radial lenses: lesser z count as that.
     """
     k1, k2, k3, k4, p1, p2, limit = lens.unbind()[1:]
     if float(lens[MODEL]) == FISHEYE:
@@ -197,7 +197,7 @@ def image_through(
         d = torch.where(theta > limit, d * theta / limit, d)
         ratio = torch.where(on_axis, 1 / torch.where(on_axis, z, 1.0), d / radius)
         return x * ratio, y * ratio
-    bound = z if least_depth is None else z.maximum(least_depth)
+    bound = z if min_depth is None else z.maximum(min_depth)
     u, v = x / bound, y / bound
     squared = u * u + v * v
     beyond = squared > limit * limit

@@ -13,7 +13,7 @@ from luxel.render.mesh.extras import mesh_package
 from luxel.render.mesh.triangles import TriangleMesh, without_degenerate
 
 AGGRESSIVENESS = (7.0, 5.0, 3.0)  # of the package; the first that keeps a closed mesh closed
-MOST_SHEETS = 64  # triangles on one side of an edge that are joined with others
+MAX_SHEETS = 64  # triangles on one side of an edge that are joined with others
 NEIGHBOURS = 3  # vertices of the original surface that give a new one its colour
 
 
@@ -84,7 +84,7 @@ def _ranked(key: np.ndarray, sides: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     order = sides[np.argsort(key[sides], kind="stable")]
     ordered = key[order]
     rank = np.arange(len(ordered)) - np.searchsorted(ordered, ordered)
-    return ordered * MOST_SHEETS + np.minimum(rank, MOST_SHEETS - 1), order
+    return ordered * MAX_SHEETS + np.minimum(rank, MAX_SHEETS - 1), order
 
 
 def _without_pairs(mesh: TriangleMesh) -> TriangleMesh:

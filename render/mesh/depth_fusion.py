@@ -21,7 +21,7 @@ from luxel.render.mesh.triangles import TriangleMesh
 
 SIDE = 8  # grid points along a block
 MARGIN = 4  # spacings on either side of a surface at which distances are kept
-LEAST_FACING = 0.05  # cosine: surfaces that are seen from the side count little, but not nothing
+MIN_FACING = 0.05  # cosine: surfaces that are seen from the side count little, but not nothing
 CHUNK = {"cuda": 1 << 13, "cpu": 1 << 12}  # blocks that are worked on at a time
 MOSTLY = (
     0.75  # share of the blocks in an image from which on all are worked on, as leaving some out costs copies
@@ -124,23 +124,23 @@ class DepthFusion:
             behind = (shown - z) / self.truncation
             distance = behind * facing
             counts = (z > camera.near) & (sampled[1][0] > 0) & (behind > -1) & distance.isfinite()
-            added = counts * facing.clamp(min=LEAST_FACING, max=1)
+            added = counts * facing.clamp(min=MIN_FACING, max=1)
             weight = self._weights[rows] + added
             self._weights[rows] = weight
-            share = added / weight.clamp_min(LEAST_FACING)  # of the new map in the mean
+            share = added / weight.clamp_min(MIN_FACING)  # of the new map in the mean
             self._distances[rows] += share * (distance.clamp(max=1).nan_to_num() - self._distances[rows])
             near = (share * (distance < 1))[..., None]
             self._colours[rows] += near * (torch.stack(colour, -1) - self._colours[rows])
 
-    def surface(self, least_weight: float = LEAST_FACING) -> FusedSurface:
+    def surface(self, min_weight: float = MIN_FACING) -> FusedSurface:
         """The surface where the mean distance is 0.
 
         Args:
-            least_weight: maps that must have looked straight at a point of the grid, or more that did at an angle; next
+            min_weight: maps that must have looked straight at a point of the grid, or more that did at an angle; next
                 to others there is no surface.
         """
         firsts = range(0, len(self._distances), CHUNK[self._device.type])
-        parts = [self._crossing(first, least_weight) for first in firsts] or [self._nothing()]
+        parts = [self._crossing(first, min_weight) for first in firsts] or [self._nothing()]
         cells, corners, colours = (torch.cat(part) for part in zip(*parts, strict=True))
         points = self._span * SIDE
         crossed = march_cells(cells, corners, 0.0, (points, points))
@@ -195,7 +195,7 @@ class DepthFusion:
         empty = torch.empty(0, 8, 3, device=self._device)
         return empty[:, 0].long(), empty[..., 0], empty
 
-    def _crossing(self, first: int, least_weight: float) -> tuple[Tensor, Tensor, Tensor]:
+    def _crossing(self, first: int, min_weight: float) -> tuple[Tensor, Tensor, Tensor]:
         """The cells of some blocks that the surface crosses [M, 3], distances [M, 8] and colours [M, 8, 3] there."""
         keys = self._keys[first : first + CHUNK[self._device.type]]
         blocks, padded = self._blocks(keys), SIDE + 1
@@ -213,7 +213,7 @@ class DepthFusion:
             rows[(slice(None), *target)] = torch.where(there[:, None, None, None], part, -1)
         known = rows >= 0
         reserved = rows[known]
-        seen = self._weights.view(-1)[reserved] >= least_weight
+        seen = self._weights.view(-1)[reserved] >= min_weight
         values[known] = torch.where(seen, self._distances.view(-1)[reserved], torch.nan)
         spans = [slice(None, -1), slice(1, None)]
         corners = torch.stack([values[(slice(None), *(spans[c] for c in corner))] for corner in CORNERS], -1)

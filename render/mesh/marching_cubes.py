@@ -11,8 +11,8 @@ from torch import Tensor
 from luxel.render.mesh.cube_cases import CORNERS, EDGES, cube_cases
 from luxel.render.mesh.triangles import TriangleMesh
 
-MOST_POINTS = 1 << 18  # of a grid that are evaluated at a time
-LEAST_SHARE = 1e-4  # how near to a point of the grid a vertex may come, in sides of a cell
+MAX_POINTS = 1 << 18  # of a grid that are evaluated at a time
+MIN_SHARE = 1e-4  # how near to a point of the grid a vertex may come, in sides of a cell
 
 
 def marching_cubes(
@@ -71,7 +71,7 @@ def field_surface(
     base = torch.tensor(list(low), dtype=dtype, device=device)
     along = torch.arange(count, device=device, dtype=dtype) * spacing
     y, z = torch.meshgrid(along + base[1], along + base[2], indexing="ij")
-    thick = max(2, min(count, MOST_POINTS // count**2))  # of a slab; neighbours share a plane
+    thick = max(2, min(count, MAX_POINTS // count**2))  # of a slab; neighbours share a plane
     parts, last = [], None
     for first in range(0, resolution, thick - 1):
         planes = range(first if last is None else first + 1, min(first + thick, count))
@@ -79,7 +79,7 @@ def field_surface(
         for plane in planes:
             x = torch.stack([(along[plane] + base[0]).expand_as(y), y, z], -1).view(-1, 3)
             with torch.no_grad():
-                values = [field(part).reshape(-1) for part in x.split(MOST_POINTS)]
+                values = [field(part).reshape(-1) for part in x.split(MAX_POINTS)]
             rows.append(torch.cat(values).view(count, count))
         slab = torch.stack(rows if last is None else [last, *rows])
         last = slab[-1]
@@ -160,7 +160,7 @@ def march_cells(cells: Tensor, corners: Tensor, level: float, across: tuple[int,
     one = torch.zeros_like(edges).scatter_(0, which, torch.arange(len(which), device=device))
     owner, ends = cell[one // 3], table[sides.flatten()[one], 1:]
     a, b = corners[owner[:, None], ends].unbind(1)
-    share = ((level - a) / (b - a)).nan_to_num(0.5, 0.5, 0.5).clamp(LEAST_SHARE, 1 - LEAST_SHARE)
+    share = ((level - a) / (b - a)).nan_to_num(0.5, 0.5, 0.5).clamp(MIN_SHARE, 1 - MIN_SHARE)
     low, high = (cells[owner] + offsets[end] for end in ends.unbind(1))
     return Crossed(edges, low + share[:, None] * (high - low), triangles, owner, ends, share)
 

@@ -11,7 +11,7 @@ from luxel.render.mesh.texture_atlas import GUTTER, Texels, Unwrapped, covered_t
 
 CHUNK = 1 << 20  # texels that are worked on at a time
 SHARPNESS = 2  # power of the resolution at which an image shows a texel: its share in the mean
-LEAST_FACING = 0.1  # cosine below which an image does not show a texel
+MIN_FACING = 0.1  # cosine below which an image does not show a texel
 BYTES = 96  # of a texel, all work included
 
 
@@ -76,7 +76,7 @@ class TextureBake:
                 & (nearest[0] > 0)
                 & ((nearest[0] - z).abs() < self._tolerance)
                 & ((mixed[0] - nearest[0]).abs() < self._tolerance / 2)
-                & (facing > LEAST_FACING)
+                & (facing > MIN_FACING)
             )
             weight = (facing * (fx * self._tolerance / z)).clamp_max(1e6) ** SHARPNESS
             weight = torch.where(visible, weight, 0.0)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from luxel.render.mesh.triangles import TriangleMesh, pseudonormals
 
-MOST_OF_A_LEAF = 4  # triangles
+MAX_OF_A_LEAF = 4  # triangles
 
 
 @dataclass
@@ -47,7 +47,7 @@ class MeshTree:
         faces, device = len(corners), corners.device
         if not faces or not bool(corners.isfinite().all()):
             raise ValueError(f"MeshTree: mesh must have triangles, all of them finite, got {faces} triangles")
-        depth = max(1, (-(-faces // MOST_OF_A_LEAF) - 1).bit_length())
+        depth = max(1, (-(-faces // MAX_OF_A_LEAF) - 1).bit_length())
         leaf = -(-faces // 2**depth)
         # Unused places are spread evenly: each repeats the triangle before it.
         order = torch.arange(leaf << depth, device=device) * faces // (leaf << depth)

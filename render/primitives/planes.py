@@ -15,7 +15,7 @@ from torch import Tensor
 
 from luxel.render.primitives.parameters import Parameters, Projected
 
-LEAST_FACING = 0.02  # cosine between ray and blended normal below which a pixel has no depth of planes
+MIN_FACING = 0.02  # cosine between ray and blended normal below which a pixel has no depth of planes
 
 
 class PlaneGradients(NamedTuple):
@@ -98,5 +98,5 @@ def plane_depth(distance: Tensor, normals: Tensor, world_to_cam: Tensor, intrins
     height, width = distance.shape[1:]
     rays = pixel_rays(world_to_cam, intrinsics, width, height)
     towards = -(normals * rays).sum(-1)
-    known = towards > LEAST_FACING * (rays.norm(dim=-1) * normals.detach().norm(dim=-1))
+    known = towards > MIN_FACING * (rays.norm(dim=-1) * normals.detach().norm(dim=-1))
     return torch.where(known, distance / torch.where(known, towards, 1.0), 0.0)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from luxel.render.segment.segmenter import Box, MaskChoice, Point, Prompt, Segmenter
     from luxel.render.segment.solve import Solution
     from luxel.render.segment.view_maps import Missing, solve_maps
-    from luxel.render.segment.votes import MOST_LABELS, NO_LABEL, Votes
+    from luxel.render.segment.votes import MAX_LABELS, NO_LABEL, Votes
 
 __getattr__ = lazy_exports(
     __name__,
@@ -27,7 +27,7 @@ __getattr__ = lazy_exports(
         "Box": "segmenter",
         "LabelImage": "label_image",
         "LabelScores": "scores",
-        "MOST_LABELS": "votes",
+        "MAX_LABELS": "votes",
         "MaskChoice": "segmenter",
         "Missing": "view_maps",
         "NO_LABEL": "votes",
@@ -47,7 +47,7 @@ __getattr__ = lazy_exports(
     },
 )
 __all__ = [
-    "MOST_LABELS",
+    "MAX_LABELS",
     "NO_LABEL",
     "Box",
     "LabelImage",

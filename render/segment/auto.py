@@ -28,7 +28,7 @@ VIEWS = 3  # whose grids are merged
 SURE = 0.8  # least predicted IoU of a mask
 OVERLAP = 0.5  # IoU, or fraction already labelled, from which a mask is nothing new
 LEAST, MOST = 0.001, 0.6  # fractions of the image that a mask may cover
-MOST_OBJECTS = 254
+MAX_OBJECTS = 254
 
 
 class _Candidate(NamedTuple):
@@ -75,7 +75,7 @@ def auto_prompts(
             seen = label_map(scene, camera, result.solution.labels, count, time, **render).cpu()
             taken |= (seen > 0) & (seen != NO_LABEL)
         label = max((prompt.label for prompt in prompts), default=0)
-        for candidate in _candidates(segmenter, view, taken)[: MOST_OBJECTS - label]:
+        for candidate in _candidates(segmenter, view, taken)[: MAX_OBJECTS - label]:
             label += 1
             new.append(Prompt(label, view.name, (candidate.point,)))
     if not new and not known:

@@ -13,8 +13,8 @@ from luxel.render.primitives.parameters import Parameters
 from luxel.render.segment.votes import Votes
 
 SIDE = 128  # pixels of the longer side of the images in which weights are counted
-LEAST_VISIBLE = 0.5  # of the area of an object in the view that shows most of it
-MOST_VIEWS = 64  # that are compared
+MIN_VISIBLE = 0.5  # of the area of an object in the view that shows most of it
+MAX_VIEWS = 64  # that are compared
 CHUNK = 1 << 16  # primitives that are summed at a time
 
 
@@ -23,7 +23,7 @@ class ViewWeights:
 
     Args:
         scene: N primitives.
-        views: V views; of more than `MOST_VIEWS` some are left out, evenly, but none of ``always``.
+        views: V views; of more than `MAX_VIEWS` some are left out, evenly, but none of ``always``.
         always: names of views that are kept.
         options: of `luxel.render.raster.rasterize.rasterize` that change alpha.
 
@@ -36,7 +36,7 @@ class ViewWeights:
     def __init__(
         self, scene: Parameters, views: Sequence[View], always: Sequence[str] = (), **options: Any
     ) -> None:
-        stride = -(-len(views) // MOST_VIEWS)
+        stride = -(-len(views) // MAX_VIEWS)
         self.views = [
             view for index, view in enumerate(views) if index % stride == 0 or view.name in set(always)
         ]
@@ -87,7 +87,7 @@ def label_sums(weights: Tensor, labels: Tensor, count: int, seen: Tensor | None 
 
 
 def next_view(
-    weights: ViewWeights, looked: Sequence[str], labels: Tensor, count: int, least: float = LEAST_VISIBLE
+    weights: ViewWeights, looked: Sequence[str], labels: Tensor, count: int, least: float = MIN_VISIBLE
 ) -> View | None:
     """The view to look at next.
 

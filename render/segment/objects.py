@@ -43,10 +43,10 @@ from luxel.render.storage.manifest import content_of
 
 FORMAT = 1
 FILE, FOLDER = "objects.json", "objects"
-MOST_OBJECTS = 254
+MAX_OBJECTS = 254
 _OBJECT = re.compile(rf"{FOLDER}/[0-9a-f]{{64}}\.(png|labels|hand)")
 
-Label = Annotated[int, msgspec.Meta(ge=1, le=MOST_OBJECTS)]
+Label = Annotated[int, msgspec.Meta(ge=1, le=MAX_OBJECTS)]
 Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
 
@@ -128,10 +128,10 @@ class Objects:
             LuxelError: there are 254 already.
         """
         used = {entry.label for entry in self.objects}
-        label = next((label for label in range(1, MOST_OBJECTS + 1) if label not in used), None)
+        label = next((label for label in range(1, MAX_OBJECTS + 1) if label not in used), None)
         if label is None:
             raise LuxelError(
-                f"There are {MOST_OBJECTS} objects already, which is the most that a scene can have.",
+                f"There are {MAX_OBJECTS} objects already, which is the most that a scene can have.",
                 "Begin anew with --replace.",
             )
         self.objects.append(SceneObject(label, name, colour_of(label)))

@@ -27,7 +27,7 @@ from luxel.render.segment.options import PropagateOptions, SolveOptions
 from luxel.render.segment.scores import mask_iou, mask_ious
 from luxel.render.segment.segmenter import Box, MaskChoice, Point, Prompt, Segmenter, on_device
 from luxel.render.segment.solve import Solution, nearest_primitives, solve
-from luxel.render.segment.votes import MOST_LABELS, NO_LABEL, Votes
+from luxel.render.segment.votes import MAX_LABELS, NO_LABEL, Votes
 
 EMPTY = 0.9  # transmittance above which a pixel shows nothing
 ALIKE = 0.8  # IoU of what is shown with and without the labels of neighbours, above which one prompt does
@@ -301,7 +301,7 @@ class Propagation:
         """What labels below ``count`` show in a view; on the device of the scene."""
         camera, time = view.camera.to(self.scene.device), view.time if self.scene.moves else None
         labels = label_map(self.scene, camera, solution.labels, count, time, **self._render)
-        if count == MOST_LABELS or not bool(solution.filled.any()):
+        if count == MAX_LABELS or not bool(solution.filled.any()):
             return _Shown(labels, labels)
         apart = solution.labels.masked_fill(solution.filled, count)
         voted = label_map(self.scene, camera, apart, count + 1, time, **self._render)

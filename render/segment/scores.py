@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from luxel.render.segment.votes import MOST_LABELS, NO_LABEL
+from luxel.render.segment.votes import MAX_LABELS, NO_LABEL
 
 
 def mask_iou(a: Tensor, b: Tensor) -> float:
@@ -31,8 +31,8 @@ class LabelScores:
     """
 
     def __init__(self, count: int) -> None:
-        if not 1 <= count <= MOST_LABELS:
-            raise ValueError(f"count must be 1 to {MOST_LABELS}, got {count}")
+        if not 1 <= count <= MAX_LABELS:
+            raise ValueError(f"count must be 1 to {MAX_LABELS}, got {count}")
         self.count = count
         self._confusion = torch.zeros(count, count, dtype=torch.int64)
 

@@ -17,8 +17,8 @@ from luxel.render.segment.scores import mask_iou
 from luxel.render.segment.solve import Solution, solve
 from luxel.render.segment.votes import NO_LABEL, Votes
 
-LEAST_IOU = 0.5
-LEAST_PIXELS = 16
+MIN_IOU = 0.5
+MIN_PIXELS = 16
 DOUBT = 0.2  # factor on the background's votes while missing masks are searched: these voted for it
 
 
@@ -106,11 +106,11 @@ def _without_missing(view: View, given: Tensor, rendered: Tensor, missing: list[
     """A label map in which objects whose mask is missing do not vote for the background; adds to ``missing``."""
     out = given
     for label, pixels in enumerate(torch.bincount(rendered.flatten().int(), minlength=256).tolist()):
-        if label in (0, NO_LABEL) or pixels < LEAST_PIXELS:
+        if label in (0, NO_LABEL) or pixels < MIN_PIXELS:
             continue
         shown = rendered == label
         iou = mask_iou(shown & (given != NO_LABEL), given == label)
-        if iou < LEAST_IOU and bool((shown & (given == 0)).any()):
+        if iou < MIN_IOU and bool((shown & (given == 0)).any()):
             missing.append(Missing(view.name, label, iou))
             out = torch.where(shown & (given == 0), NO_LABEL, out).to(torch.uint8)
     return out

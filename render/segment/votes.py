@@ -14,7 +14,7 @@ from torch import Tensor
 
 from luxel.render.geometry.camera import Camera
 from luxel.render.ops.raster.label_votes import (
-    MOST_LABELS,
+    MAX_LABELS,
     NO_LABEL,
     label_votes_,
     slot_labels,
@@ -24,7 +24,7 @@ from luxel.render.ops.raster.label_votes import (
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.segment.splat_lists import splat_lists
 
-__all__ = ["MOST_LABELS", "NO_LABEL", "Leaders", "Votes"]
+__all__ = ["MAX_LABELS", "NO_LABEL", "Leaders", "Votes"]
 
 
 class Leaders(NamedTuple):
@@ -68,8 +68,8 @@ class Votes:
         *,
         centre_rule: bool = False,
     ) -> None:
-        if not 1 <= labels <= MOST_LABELS:
-            raise ValueError(f"labels must be 1 to {MOST_LABELS}, got {labels}")
+        if not 1 <= labels <= MAX_LABELS:
+            raise ValueError(f"labels must be 1 to {MAX_LABELS}, got {labels}")
         self.labels, self.dtype, self.centre_rule = labels, dtype, centre_rule
         fine = dtype == torch.float64 and torch.device(device).type == "cpu"
         self._table = vote_table(count, labels, device, fine)
@@ -164,9 +164,9 @@ class Votes:
         leaders = _leaders(held.float(), labels, background_bias)
         with_row, rows = self._pool_rows()
         if with_row.numel():
-            index = labels[with_row].long().clamp(max=MOST_LABELS - 1)
+            index = labels[with_row].long().clamp(max=MAX_LABELS - 1)
             rows = self._numbers(rows).scatter_add(1, index, held[with_row]).float()
-            of_rows = _leaders(rows, torch.arange(MOST_LABELS, device=rows.device), background_bias)
+            of_rows = _leaders(rows, torch.arange(MAX_LABELS, device=rows.device), background_bias)
             for all_rows, some in zip(leaders, of_rows, strict=True):
                 all_rows[with_row] = some
         return leaders

@@ -25,7 +25,7 @@ from luxel.render.surfaces.surface_depth import surface_depth
 SAMPLES = 4096  # pixels of a camera that the box is taken from
 TRIM = 0.005  # share of them beyond each side of the box
 ROOM = 1.05  # of the box, beyond what is in it
-LEAST_PART = 0.01  # of the triangles of the largest part; smaller parts are left out
+MIN_PART = 0.01  # of the triangles of the largest part; smaller parts are left out
 SPARE = 1.3  # memory that the work takes beside the grid
 KEPT = 0.4  # share of the free memory that renders are kept in
 OF_PIXEL = 16  # bytes: depth and colour
@@ -128,7 +128,7 @@ def finished_surface(
     finish: Finish | None = None,
     *,
     time: float | None = None,
-    least_part: float = LEAST_PART,
+    min_part: float = MIN_PART,
     exact: bool = False,
     on_progress: Report = lambda stage, share: None,
     say: Callable[[str], None] = lambda text: None,
@@ -142,7 +142,7 @@ def finished_surface(
         resolution: spacings of the grid along the longest side of what is seen.
         finish: closing of holes, fewer triangles, a texture; None: nothing of these.
         time: of scenes that move.
-        least_part: parts with fewer triangles than this share of those of the largest are left out.
+        min_part: parts with fewer triangles than this share of those of the largest are left out.
         exact: see `luxel.render.surfaces.surface_depth.surface_depth`.
         on_progress: called with the stage and the share of it that is done.
         say: receives the size of the grid, before it is filled, and what the finish did.
@@ -159,7 +159,7 @@ def finished_surface(
     render["time"] = time if scene.moves else None
     views = SceneViews(scene, cameras, on_progress, exact, **render)
     surface, tolerance = _fused(views, resolution, scene.device, say)
-    surface = without_small_parts(surface, least_part)
+    surface = without_small_parts(surface, min_part)
     if finish.fill_holes > 0:
         on_progress("closing holes", 0)
         vertices = surface.mesh.vertices

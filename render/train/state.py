@@ -22,7 +22,7 @@ from luxel.render.runs.checkpoints.tensor_schema import (
 )
 from luxel.render.runs.folder.identity import views_digest
 from luxel.render.train.densify.situation import finite
-from luxel.render.train.monitor.divergence import MOST_REMOVED
+from luxel.render.train.monitor.divergence import MAX_REMOVED
 from luxel.render.train.store.optimizer import Optimizer
 from luxel.render.train.views.exposure import SHARED, TABLES, WIDTHS
 
@@ -133,7 +133,7 @@ def require_trainer_tensors(checkpoint: Checkpoint, kind: type[Parameters]) -> N
     scene = require_primitives(checkpoint, kind)
     if scene.count == 0:
         raise wrong_tensor("gaussians.opacity_logits", "holds no primitives")
-    if int((~finite(scene)).sum()) > MOST_REMOVED * scene.count:
+    if int((~finite(scene)).sum()) > MAX_REMOVED * scene.count:
         raise wrong_tensor("gaussians.*", "hold numbers that are not finite")
     schema = {"statistics": TensorSchema((scene.count, 4))}
     for name, tensor in scene.tensors().items():

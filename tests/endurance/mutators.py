@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-MOST_EDITS = 4  # of one call of `mutate`
+MAX_EDITS = 4  # of one call of `mutate`
 NUMBER = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 TOKEN = re.compile(rb"\"[^\"\\]{0,60}\"|[A-Za-z_][A-Za-z_0-9]{0,40}|\[|\]|\{|\}|null|true|false")
 # Numbers in text that readers must not believe: beyond 64 bits, beyond doubles, signs, none at all.
@@ -50,13 +50,13 @@ Edit = Callable[[bytes, np.random.Generator], bytes]
 
 
 def mutate(data: bytes, random: np.random.Generator) -> bytes:
-    """The data after 1 to `MOST_EDITS` random edits; the same generator state gives the same result.
+    """The data after 1 to `MAX_EDITS` random edits; the same generator state gives the same result.
 
     Args:
         data: any bytes, also none.
         random: the source of all choices.
     """
-    for _ in range(1 + int(random.integers(MOST_EDITS))):
+    for _ in range(1 + int(random.integers(MAX_EDITS))):
         data = EDITS[int(random.integers(len(EDITS)))](data, random)
     return data
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from luxel.viewer.bench.view import measure
 
-MOST_CLIENTS = 64  # pages that a viewer takes by default
+MAX_CLIENTS = 64  # pages that a viewer takes by default
 
 
 @dataclass
@@ -47,7 +47,7 @@ class View(Options):
     """Scene file or run folder to render, with --client python; default: prepared frames."""
     client: Literal["browser", "python"] = "browser"
     """What takes the images: a browser without a screen, or clients without a browser."""
-    clients: tuple[Annotated[int, Bounds(1, MOST_CLIENTS)], ...] = (1,)
+    clients: tuple[Annotated[int, Bounds(1, MAX_CLIENTS)], ...] = (1,)
     """Numbers of clients at a time, 1 to 64, with --client python; a row of the report for each."""
     rate: Annotated[float, Bounds(1, 1000)] | None = None
     """Cameras a second of each client, with --client python; default: 240 on a GPU, else 60."""
@@ -96,7 +96,7 @@ class View(Options):
         from luxel.viewer.bench.view import measure
 
         if not self.clients:
-            raise LuxelError("--clients names no number.", f"Give numbers from 1 to {MOST_CLIENTS}.")
+            raise LuxelError("--clients names no number.", f"Give numbers from 1 to {MAX_CLIENTS}.")
         device = pick_device(self.device)
         given = {} if self.scene is None else self._render(self.scene, device)
         rate = self.rate or (240.0 if given and device.type == "cuda" else 60.0)

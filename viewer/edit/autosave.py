@@ -28,7 +28,7 @@ log = logging.getLogger("luxel.viewer")
 
 LIST = "edits.json"
 PREVIOUS = ".previous"
-MOST_SESSIONS = 99  # of one scene at a time
+MAX_SESSIONS = 99  # of one scene at a time
 FORMAT = 1
 
 
@@ -70,10 +70,10 @@ class Autosave:
         cannot be locked is not.
         """
         identity = fingerprint(scene)
-        for number in range(1, MOST_SESSIONS + 1):
+        for number in range(1, MAX_SESSIONS + 1):
             name = identity if number == 1 else f"{identity}-{number}"
             lock = _lock(folder / f"{name}.lock")
-            if lock is not None or number == MOST_SESSIONS:
+            if lock is not None or number == MAX_SESSIONS:
                 break
         autosave = Autosave(folder / name, scene, identity)
         autosave._lock_file = lock

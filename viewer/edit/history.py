@@ -19,7 +19,7 @@ from luxel.viewer.edit.edit_files import pack_edit, unpack_edit
 
 log = logging.getLogger("luxel.viewer")
 
-MOST_BYTES = 512 << 20  # of edits in memory
+MAX_BYTES = 512 << 20  # of edits in memory
 
 
 class History:
@@ -30,11 +30,11 @@ class History:
 
     Args:
         folder: for the files; None: the system's folder for temporary files.
-        most_bytes: of edits in memory; the next one to undo and to redo are kept there in any case.
+        max_bytes: of edits in memory; the next one to undo and to redo are kept there in any case.
     """
 
-    def __init__(self, folder: Path | None = None, most_bytes: int = MOST_BYTES) -> None:
-        self._most = most_bytes
+    def __init__(self, folder: Path | None = None, max_bytes: int = MAX_BYTES) -> None:
+        self._most = max_bytes
         self._done, self._undone = _Stack(folder), _Stack(folder)  # reverses of the edits; edits to redo
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="luxel-undo")

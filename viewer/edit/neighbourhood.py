@@ -12,7 +12,7 @@ from luxel.render.primitives import Parameters
 
 NEIGHBOURS = 6  # nearest others that count as the surroundings of a primitive
 APPEARANCE = ("opacity_logits", "sh_dc", "sh_rest")  # parameters without influence on places
-LEAST_KEPT = 0.5  # fraction of a graph's primitives that must still be shown
+MIN_KEPT = 0.5  # fraction of a graph's primitives that must still be shown
 
 
 class Neighbourhood:
@@ -31,7 +31,7 @@ class Neighbourhood:
 
     def fits(self, alive: Tensor) -> bool:
         """Whether the graph serves for the primitives ``alive``: at least half of its own, and no others."""
-        return not bool((alive & ~self.basis).any()) and int(alive.sum()) >= LEAST_KEPT * self.count
+        return not bool((alive & ~self.basis).any()) and int(alive.sum()) >= MIN_KEPT * self.count
 
     def grow(self, mask: Tensor, alive: Tensor) -> Tensor:
         """The mask, and every primitive that has a neighbour in it or is a neighbour of one in it, bool [N].

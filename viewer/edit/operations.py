@@ -14,7 +14,7 @@ from luxel.render.primitives.similarity import Similarity
 from luxel.viewer.edit.changes import Edit, MaskChange, SetChange, State, changed_rows
 from luxel.viewer.edit.masks import PackedMask
 
-MOST_OPAQUE = 1 - 1e-6  # the largest opacity that an edit gives
+MAX_OPAQUE = 1 - 1e-6  # the largest opacity that an edit gives
 
 
 def select(state: State, mask: Tensor, title: str = "Select") -> Edit:
@@ -123,7 +123,7 @@ def scale_opacity(state: State, factor: float) -> Edit:
         )
 
     def change(scene: Parameters) -> Parameters:
-        opacities = (scene.opacities.double() * factor).clamp(1e-12, MOST_OPAQUE)
+        opacities = (scene.opacities.double() * factor).clamp(1e-12, MAX_OPAQUE)
         logits = opacities.log() - (-opacities).log1p()
         return type(scene)(**(scene.tensors() | {"opacity_logits": logits.to(scene.opacity_logits)}))
 

@@ -15,7 +15,7 @@ from luxel.render.primitives import Parameters
 from luxel.viewer.edit.outlines import within_polygon, within_stroke
 
 Point = Sequence[float]
-MOST_CORNERS = 10_000  # of a polygon or a stroke
+MAX_CORNERS = 10_000  # of a polygon or a stroke
 HALF_COVERED = 0.5  # alpha from which on a pixel hides what lies behind it
 
 
@@ -108,8 +108,8 @@ class ScreenPoints:
         Raises:
             ValueError: there are fewer corners than three, or too many.
         """
-        if not 3 <= len(corners) <= MOST_CORNERS:
-            raise ValueError(f"corners must be 3 to {MOST_CORNERS}, got {len(corners)}")
+        if not 3 <= len(corners) <= MAX_CORNERS:
+            raise ValueError(f"corners must be 3 to {MAX_CORNERS}, got {len(corners)}")
         return self._within(corners, 0.0, lambda x, y: within_polygon(x, y, corners))
 
     def near_stroke(self, points: Sequence[Point], radius: float) -> Tensor:
@@ -122,8 +122,8 @@ class ScreenPoints:
         Raises:
             ValueError: there are no points, or too many.
         """
-        if not 1 <= len(points) <= MOST_CORNERS:
-            raise ValueError(f"points must be 1 to {MOST_CORNERS}, got {len(points)}")
+        if not 1 <= len(points) <= MAX_CORNERS:
+            raise ValueError(f"points must be 1 to {MAX_CORNERS}, got {len(points)}")
         return self._within(points, radius, lambda x, y: within_stroke(x, y, points, radius))
 
     def _within(

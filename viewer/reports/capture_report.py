@@ -22,7 +22,7 @@ from luxel.viewer.reports.evaluation_report import encoded, writing
 
 PAGE, RECORD = "inspect.html", "inspect.json"
 THUMBNAIL = 180  # pixels of the longer side
-MOST_SHOWN = 400  # photographs; of more, those with findings and some of the others
+MAX_SHOWN = 400  # photographs; of more, those with findings and some of the others
 POINTS = 4000
 
 
@@ -104,8 +104,8 @@ def _photographs(inspection: Inspection) -> str:
     views, measures, failed = inspection.capture.views, inspection.measures, _checks_by_view(inspection)
     rows = [row for row, view in enumerate(views) if view.name in failed]
     others = [row for row, view in enumerate(views) if view.name not in failed]
-    step = max(1, -(-len(others) // max(1, MOST_SHOWN - len(rows))))
-    rows = rows[:MOST_SHOWN] + others[::step]
+    step = max(1, -(-len(others) // max(1, MAX_SHOWN - len(rows))))
+    rows = rows[:MAX_SHOWN] + others[::step]
     figures = [""] * len(rows)
 
     def work(index: int) -> None:

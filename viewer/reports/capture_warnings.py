@@ -17,8 +17,8 @@ from luxel.scenes.captures.checks import CHECKS, Finding
 from luxel.scenes.captures.checks.coverage import check_coverage
 from luxel.scenes.captures.checks.measures import measure, unmeasured
 
-MOST_VIEWS = 120  # that are looked at, evenly spread
-MOST_READ = 400e6  # pixels that are read again for it, where images are not kept in memory
+MAX_VIEWS = 120  # that are looked at, evenly spread
+MAX_READ = 400e6  # pixels that are read again for it, where images are not kept in memory
 FEWEST_VIEWS = 12  # below which nothing can be said
 LOWEST_PRIORITY = 19  # as of `nice`
 
@@ -95,9 +95,9 @@ class CaptureWarnings:
 
 def chosen_views(views: Sequence[View]) -> list[View]:
     """Views that are looked at, evenly spread: fewer of images that must be read, none where too few could be."""
-    most = MOST_VIEWS
+    most = MAX_VIEWS
     if not all(getattr(view.read, "kept", None) is not None for view in views):
-        most = min(most, int(MOST_READ * len(views) / max(1, pixel_count(views))))
+        most = min(most, int(MAX_READ * len(views) / max(1, pixel_count(views))))
     if min(most, len(views)) < FEWEST_VIEWS:
         return []
     rows = np.unique(np.linspace(0, len(views) - 1, most).round().astype(int))

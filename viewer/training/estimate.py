@@ -27,7 +27,7 @@ from luxel.scenes import Capture
 from luxel.viewer.doctor import processor
 
 MEASURED_VIEWS = 8  # whose images the measured steps use
-WARM_UP, MOST_STEPS, LEAST_STEPS = 3, 20, 2
+WARM_UP, MAX_STEPS, MIN_STEPS = 3, 20, 2
 SECONDS = 3.0  # of steps that are measured, at each of two sizes
 GROWTH = 0.25  # of a run, over which its steps grow where images have one size throughout
 READERS = 2  # images that are read from disk at a time
@@ -222,7 +222,7 @@ def _step_seconds(config: TrainConfig, views: Sequence[View], points: Points, de
                 trainer.advance()
             trainer.synchronize()
             started, steps = time.perf_counter(), 0
-            while steps < MOST_STEPS and (steps < LEAST_STEPS or time.perf_counter() - started < SECONDS):
+            while steps < MAX_STEPS and (steps < MIN_STEPS or time.perf_counter() - started < SECONDS):
                 trainer.advance()
                 steps += 1
             trainer.synchronize()

@@ -29,7 +29,7 @@ MIN_FOV, MAX_FOV = 0.01, 3.0  # radians
 MAX_COORDINATE = 1e9  # of a camera, capture units
 JUMP_SECONDS = 0.6
 JUMP_RATE = 30  # poses sent per second
-LEAST_UP = 0.05  # cosine to a camera's up below which an up direction says nothing about it
+MIN_UP = 0.05  # cosine to a camera's up below which an up direction says nothing about it
 
 
 @dataclass(frozen=True)
@@ -278,7 +278,7 @@ def upright(rotation: np.ndarray, up: np.ndarray) -> np.ndarray:
     """
     right, own = rotation[:, 0], -rotation[:, 1]
     level = up - float(up @ right) * right
-    return level if float(level @ own) >= LEAST_UP else own
+    return level if float(level @ own) >= MIN_UP else own
 
 
 def as_tuple(vector: np.ndarray) -> tuple[float, float, float]:

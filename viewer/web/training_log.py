@@ -12,7 +12,7 @@ from luxel.render.runs.folder.metrics_log import LARGEST, LONGEST
 from luxel.render.storage.descriptors import open_regular
 
 PIECE = 1 << 20  # bytes that are read at once
-MOST_POINTS = 600  # of a series; above, every second one is dropped
+MAX_POINTS = 600  # of a series; above, every second one is dropped
 EVENTS = 200  # that are kept
 RECORDED = {
     "loss": 1.0,
@@ -46,7 +46,7 @@ class Series:
         self._skipped = 0
         self.steps.append(step)
         self.values.append(value)
-        if len(self.steps) > MOST_POINTS:
+        if len(self.steps) > MAX_POINTS:
             self.steps, self.values, self._every = self.steps[::2], self.values[::2], 2 * self._every
 
 

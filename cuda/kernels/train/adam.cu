@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWide = 4;        // numbers per thread
-constexpr int kMostGroups = 16; // of one launch; the table travels as a kernel argument
+constexpr int kMaxGroups = 16; // of one launch; the table travels as a kernel argument
 
 struct Group {
   float *param, *exp_avg, *exp_avg_sq;
@@ -22,7 +22,7 @@ struct Group {
 };
 
 struct Groups {
-  Group group[kMostGroups];
+  Group group[kMaxGroups];
   const uint8_t* visible;
   const float* schedule;
   const int32_t* skip;
@@ -110,9 +110,9 @@ extern "C" int luxel_adam(const luxel_adam_args* args) {
   if (args->dtype) return fail("adam: the GPU has float32 only");
   if (!args->schedule && args->step < 1) return fail("adam: step %lld is below 1", static_cast<long long>(args->step));
   LUXEL_CUDA(cudaSetDevice(args->device));
-  for (int first = 0; first < args->groups; first += kMostGroups) {
+  for (int first = 0; first < args->groups; first += kMaxGroups) {
     const int left = args->groups - first;
-    if (run(*args, first, left < kMostGroups ? left : kMostGroups)) return -1;
+    if (run(*args, first, left < kMaxGroups ? left : kMaxGroups)) return -1;
   }
   return 0;
 }

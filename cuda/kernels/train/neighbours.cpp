@@ -20,8 +20,8 @@ template <typename T> struct Entry {
 
 // The k nearest so far, in order.
 template <typename T> struct Nearest {
-  T distance[kMostNeighbours];
-  int32_t index[kMostNeighbours];
+  T distance[kMaxNeighbours];
+  int32_t index[kMaxNeighbours];
   int k;
 
   explicit Nearest(int k) : k(k) {

@@ -6,7 +6,7 @@
 
 namespace luxel {
 
-constexpr int kMostNeighbours = 16;
+constexpr int kMaxNeighbours = 16;
 
 // With three dimensions t is 0.
 template <typename T> struct alignas(16) Place {

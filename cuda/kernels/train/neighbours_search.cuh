@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kRun = 32;        // points of a leaf, children of a node: a lane for each
-constexpr int kMostLevels = 7;  // of the tree, leaves included: enough for 2^31 points
+constexpr int kMaxLevels = 7;  // of the tree, leaves included: enough for 2^31 points
 
 using Key = uint64_t;
 constexpr Key kNone = ~Key(0);
@@ -19,7 +19,7 @@ struct Places {
   int32_t *indices, *order;  // of points: as given, along the curve
   Place<float>* places;      // along the curve
   Box<float>* boxes;         // of all levels
-  int32_t starts[kMostLevels + 1];  // of each level among the boxes
+  int32_t starts[kMaxLevels + 1];  // of each level among the boxes
   int levels;
   float2* ranges;  // of each axis
   int32_t* valid;  // [1] points that count

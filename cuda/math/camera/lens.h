@@ -37,8 +37,8 @@ template <typename T> struct LensImage {
   T across, down, depth, scale;  // otherwise: x/z, y/z within the limit, z within its bound, and r / limit, at least 1
 };
 
-// Depths less than `least_depth` count as that: the image of points beside or behind a lens that is no fisheye.
-template <typename T> LUXEL_HD LensImage<T> image_through(const LensCamera<T>& cam, Vec3<T> point, T least_depth) {
+// Depths less than `min_depth` count as that: the image of points beside or behind a lens that is no fisheye.
+template <typename T> LUXEL_HD LensImage<T> image_through(const LensCamera<T>& cam, Vec3<T> point, T min_depth) {
   LensImage<T> i = {};
   if (cam.fisheye) {
     const T square_radius = point.x * point.x + point.y * point.y;
@@ -56,7 +56,7 @@ template <typename T> LUXEL_HD LensImage<T> image_through(const LensCamera<T>& c
     i.u = i.ratio * point.x;
     i.v = i.ratio * point.y;
   } else {
-    i.depth = larger(point.z, least_depth);
+    i.depth = larger(point.z, min_depth);
     const T inverse_z = inverse(i.depth), u = point.x * inverse_z, v = point.y * inverse_z;
     const T square_r = u * u + v * v;
     i.scale = square_r > cam.limit * cam.limit ? root(square_r) / cam.limit : T(1);
@@ -71,7 +71,7 @@ template <typename T> LUXEL_HD LensImage<T> image_through(const LensCamera<T>& c
   i.y = cam.fy * i.v + cam.cy;
   return i;
 }
-// Returns the gradient by the point, and adds that by least_depth.
+// Returns the gradient by the point, and adds that by min_depth.
 template <typename T>
 LUXEL_HD Vec3<T> image_through_vjp(const LensCamera<T>& cam, Vec3<T> point, const LensImage<T>& i, T g_x, T g_y, T& g_least) {
   const T g_u = cam.fx * g_x, g_v = cam.fy * g_y;

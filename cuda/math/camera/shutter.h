@@ -40,18 +40,18 @@ LUXEL_HD Vec3<T> image_of_vjp(const Pinhole<T>& cam, Vec3<T> point, Vec3<T>, T g
   const T inverse_z = inverse(point.z), g_u = cam.fx * g_x * inverse_z, g_v = cam.fy * g_y * inverse_z;
   return {g_u, g_v, -inverse_z * (g_u * point.x + g_v * point.y)};
 }
-constexpr double kLeastRollingDepth = 0.25;  // of a point behind a radial lens, as a share of that of `start`
+constexpr double kMinRollingDepth = 0.25;  // of a point behind a radial lens, as a share of that of `start`
 template <typename T> LUXEL_HD void image_of(const LensCamera<T>& cam, Vec3<T> point, Vec3<T> start, T& x, T& y) {
-  const LensImage<T> image = image_through(cam, point, T(kLeastRollingDepth) * start.z);
+  const LensImage<T> image = image_through(cam, point, T(kMinRollingDepth) * start.z);
   x = image.x;
   y = image.y;
 }
 template <typename T>
 LUXEL_HD Vec3<T> image_of_vjp(const LensCamera<T>& cam, Vec3<T> point, Vec3<T> start, T g_x, T g_y, Vec3<T>& g_start) {
   T g_least = T(0);
-  const LensImage<T> image = image_through(cam, point, T(kLeastRollingDepth) * start.z);
+  const LensImage<T> image = image_through(cam, point, T(kMinRollingDepth) * start.z);
   const Vec3<T> g_point = image_through_vjp(cam, point, image, g_x, g_y, g_least);
-  g_start.z += T(kLeastRollingDepth) * g_least;
+  g_start.z += T(kMinRollingDepth) * g_least;
   return g_point;
 }
 

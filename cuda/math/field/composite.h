@@ -10,10 +10,10 @@ namespace luxel {
 LUXEL_HD float expm1_of(float x) { return expm1f(x); }
 LUXEL_HD double expm1_of(double x) { return expm1(x); }
 
-template <typename T> LUXEL_HD T most_density() { return T(15); }  // before the activation, which is clamped to [-15, 15]
+template <typename T> LUXEL_HD T max_density() { return T(15); }  // before the activation, which is clamped to [-15, 15]
 
 template <typename T> LUXEL_HD T optical_depth(T density, T scaled_step) {
-  return scaled_step * exp_exact(clamp(density, -most_density<T>(), most_density<T>()));
+  return scaled_step * exp_exact(clamp(density, -max_density<T>(), max_density<T>()));
 }
 
 template <typename T> LUXEL_HD T sample_weight(T transmittance, T depth) { return -transmittance * expm1_of(-depth); }
@@ -51,7 +51,7 @@ template <typename T> LUXEL_HD T sample_value(Vec3<T> colour, T t, Vec3<T> g_rgb
 // Gradient by a sample's density. depth: its optical depth; transmittance: in front of it; value: of sample_value(); behind: sum of
 // weights times values of everything behind it, background included.
 template <typename T> LUXEL_HD T density_vjp(T density, T depth, T transmittance, T value, T behind) {
-  const bool held = !(density > -most_density<T>() && density < most_density<T>());
+  const bool held = !(density > -max_density<T>() && density < max_density<T>());
   return held ? T(0) : depth * (transmittance * exp_exact(-depth) * value - behind);
 }
 template <typename T> LUXEL_HD void colour_vjp(Vec3<T> colour, T weight, Vec3<T> g_rgb, T* g_colour) {

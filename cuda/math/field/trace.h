@@ -52,13 +52,13 @@ template <typename T> LUXEL_HD T free_distance(const T* grid, int resolution, Ve
   return grid[(static_cast<int64_t>(i) * resolution + j) * resolution + k] - root(dot(off, off));
 }
 
-constexpr int kMostStrides = 256;    // most grid steps of one call of stride()
-constexpr double kLeastStride = 0.25;  // in cells, smallest grid step; nearer to the surface the field is evaluated instead
+constexpr int kMaxStrides = 256;    // most grid steps of one call of stride()
+constexpr double kMinStride = 0.25;  // in cells, smallest grid step; nearer to the surface the field is evaluated instead
 
 // Advances ray_t while the grid guarantees free space; false if the ray has left the box.
 template <typename T> LUXEL_HD bool stride(const Ray<T>& ray, const T* grid, int resolution, T leave, T& ray_t) {
-  const T least = T(kLeastStride) / T(resolution);
-  for (int k = 0; k < kMostStrides && ray_t < leave; ++k) {
+  const T least = T(kMinStride) / T(resolution);
+  for (int k = 0; k < kMaxStrides && ray_t < leave; ++k) {
     const T room = free_distance(grid, resolution, ray.at(ray_t));
     if (!(room >= least)) break;
     ray_t += room;

@@ -16,7 +16,7 @@ namespace luxel {
 
 // The scale of coordinates; bounded, so that no intermediate value of the indicator overflows.
 template <typename T> LUXEL_HD T convex_scale(T delta) { return root(smaller(T(1.4426950408889634) * delta, T(1e20))); }
-constexpr float kLeastDelta = 1e-30f;  // lower bound of the divisor in the gradient by delta
+constexpr float kMinDelta = 1e-30f;  // lower bound of the divisor in the gradient by delta
 
 template <typename T> struct ConvexPolicy {
   using Bounds = ConvexBounds<T>;
@@ -115,7 +115,7 @@ LUXEL_UNROLL
 LUXEL_UNROLL
     for (int k = 0; k < kRow; ++k) row[k] = T(0);
     row[2] = of.opacity;
-    row[4] = of.delta / larger(delta, T(kLeastDelta));
+    row[4] = of.delta / larger(delta, T(kMinDelta));
     row[5] = of.sigma;
 LUXEL_UNROLL
     for (int j = 0; j < kCorners; ++j) {

@@ -107,14 +107,14 @@ LUXEL_HD bool project_ellipsoid(const Pinhole<T>& cam, const ProjectionOptions<T
 // Sigma points, 2 for each number of a row of the spread: calls visit(k, offset) with the columns of A times sqrt(n).
 template <typename T> struct SigmaPoints {
   T factor, weight;  // sqrt(n); 1 / (2 n)
-  T least_depth;     // see image_through
+  T min_depth;     // see image_through
 };
-constexpr double kLeastDepth = 0.25;  // of a sigma point, as a share of that of the centre
+constexpr double kMinDepth = 0.25;  // of a sigma point, as a share of that of the centre
 template <typename T> LUXEL_HD SigmaPoints<T> sigma_points(const Mat3<T>&, Vec3<T> centre) {
-  return {T(1.7320508075688772), T(1.0 / 6.0), T(kLeastDepth) * centre.z};
+  return {T(1.7320508075688772), T(1.0 / 6.0), T(kMinDepth) * centre.z};
 }
 template <typename T> LUXEL_HD SigmaPoints<T> sigma_points(const Rows3<Quat<T>>&, Vec3<T> centre) {
-  return {T(2), T(1.0 / 8.0), T(kLeastDepth) * centre.z};
+  return {T(2), T(1.0 / 8.0), T(kMinDepth) * centre.z};
 }
 template <typename T, typename Visit> LUXEL_HD void for_columns(const Mat3<T>& a, Visit visit) {
   visit(0, Vec3<T>{a.r0.x, a.r1.x, a.r2.x});
@@ -143,8 +143,8 @@ LUXEL_HD bool project_ellipsoid(const LensCamera<T>& cam, const ProjectionOption
   splat.x = splat.y = T(0);
   for_columns(p.spread, [&](int k, Vec3<T> column) {
     const Vec3<T> offset = sigma.factor * column;
-    const LensImage<T> plus = image_through(cam, p.camera_mean + offset, sigma.least_depth);
-    const LensImage<T> minus = image_through(cam, p.camera_mean - offset, sigma.least_depth);
+    const LensImage<T> plus = image_through(cam, p.camera_mean + offset, sigma.min_depth);
+    const LensImage<T> minus = image_through(cam, p.camera_mean - offset, sigma.min_depth);
     x[2 * k] = plus.x;
     y[2 * k] = plus.y;
     x[2 * k + 1] = minus.x;
@@ -251,7 +251,7 @@ LUXEL_HD EllipsoidGradient<T, Row> project_ellipsoid_vjp(const LensCamera<T>& ca
   const SigmaPoints<T> sigma = sigma_points(p.spread, p.camera_mean);
   T g_least = T(0);
   const auto one = [&](Vec3<T> point) {
-    const LensImage<T> i = image_through(cam, point, sigma.least_depth);
+    const LensImage<T> i = image_through(cam, point, sigma.min_depth);
     const T dx = i.x - splat.x, dy = i.y - splat.y;
     return image_through_vjp(cam, point, i, sigma.weight * (g.x + 2 * g_cov.xx * dx + g_cov.xy * dy),
                              sigma.weight * (g.y + 2 * g_cov.yy * dy + g_cov.xy * dx), g_least);
@@ -266,7 +266,7 @@ LUXEL_HD EllipsoidGradient<T, Row> project_ellipsoid_vjp(const LensCamera<T>& ca
     out.camera_mean = out.camera_mean + plus + minus;
     columns[k] = sigma.factor * (plus - minus);
   });
-  out.camera_mean.z += T(kLeastDepth) * g_least;
+  out.camera_mean.z += T(kMinDepth) * g_least;
   out.spread = from_columns(p.spread, columns);
   return out;
 }

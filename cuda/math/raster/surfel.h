@@ -6,7 +6,7 @@
 // This homography has an inverse of the same form: (u, v) = s J^-1 d with s = 1 / (1 + g d) and g = -J^-T q. So the intersection
 // of a pixel's ray with the plane, which eq. 8 to 10 find as that of three planes, lies at
 //   u^2 + v^2 = s^2 (d^T C d),   depth t.z s,   with the conic C = (J J^T)^-1.
-// A surfel is drawn where all of it that reaches an alpha of 1/255 is in front of the camera: m |q|^2 < kMostTilt, with
+// A surfel is drawn where all of it that reaches an alpha of 1/255 is in front of the camera: m |q|^2 < kMaxTilt, with
 // m = 2 ln(255 opacity) the squared radius in (u, v) of this region.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace luxel {
 
-constexpr double kMostTilt = 0.9;  // of m |q|^2: the nearest point that is drawn has at least 5 % of the depth of the centre
+constexpr double kMaxTilt = 0.9;  // of m |q|^2: the nearest point that is drawn has at least 5 % of the depth of the centre
 
 // The row of a surfel on the screen; inverse_conic: the determinant of J J^T. h = J J^T g = -J q.
 template <typename T> struct SurfelSplat {
@@ -70,7 +70,7 @@ LUXEL_HD bool project_surfel(const Pinhole<T>& cam, Vec3<T> mean, const T* quat,
   p.q_v = p.tangent_v.z * inverse_z;
   p.area = difference_of_products(p.a_u, p.b_v, p.a_v, p.b_u);
   const T reach = 2 * log_of(T(255) * p.alpha);
-  if (!(reach * (p.q_u * p.q_u + p.q_v * p.q_v) < T(kMostTilt))) return false;
+  if (!(reach * (p.q_u * p.q_u + p.q_v * p.q_v) < T(kMaxTilt))) return false;
   const T inverse_area = inverse(p.area), inverse_det = inverse_area * inverse_area;
   s.x = cam.fx * p.x_over_z + cam.cx;
   s.y = cam.fy * p.y_over_z + cam.cy;

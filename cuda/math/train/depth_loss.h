@@ -17,14 +17,14 @@ template <typename T> struct DepthFit {
 };
 
 // Least coverage of a pixel that has a depth.
-template <typename T> LUXEL_HD T least_cover() { return T(1e-3); }
+template <typename T> LUXEL_HD T min_cover() { return T(1e-3); }
 
 // Adds a pixel to sums [kDepthSums]. x = 1 / known depth, y = cover / accumulated; weights of the fit are weight cover^2.
 template <typename T, typename Sum>
 LUXEL_HD void add_depth(T known, T accumulated, T cover, T weight, bool fits, Sum* sums) {
   if (!(known > T(0) && weight > T(0))) return;
   sums[0] += weight;
-  if (!fits || !(cover > least_cover<T>() && accumulated > T(0))) return;
+  if (!fits || !(cover > min_cover<T>() && accumulated > T(0))) return;
   const Sum w = static_cast<Sum>(weight) * cover * cover, x = Sum(1) / known, y = static_cast<Sum>(cover) / accumulated;
   sums[1] += w;
   sums[2] += w * x;
@@ -65,7 +65,7 @@ template <typename T> LUXEL_HD DepthFit<T> depth_fit(const double* sums, int64_t
 template <typename T>
 LUXEL_HD void correlation_vjp(const DepthFit<T>& fit, T known, T accumulated, T cover, T g, T& g_accumulated, T& g_cover) {
   g_accumulated = g_cover = T(0);
-  if (!(cover > least_cover<T>() && accumulated > T(0))) return;
+  if (!(cover > min_cover<T>() && accumulated > T(0))) return;
   const T y = cover / accumulated, x = T(1) / known;
   const T g_y = -g * fit.share * cover * cover * ((x - fit.x) * fit.cross - (y - fit.y) * fit.own);
   g_accumulated = -g_y * y / accumulated;
@@ -75,14 +75,14 @@ LUXEL_HD void correlation_vjp(const DepthFit<T>& fit, T known, T accumulated, T 
 // cover |rendered - known| / max(rendered, known) with rendered = accumulated / cover; it is 0 where nothing is rendered and below
 // cover everywhere.
 template <typename T> LUXEL_HD T depth_difference(T accumulated, T cover, T known) {
-  if (!(cover > least_cover<T>() && accumulated > T(0))) return T(0);
+  if (!(cover > min_cover<T>() && accumulated > T(0))) return T(0);
   const T ratio = accumulated / known;  // cover rendered / known
   return ratio <= cover ? cover - ratio : cover - cover * cover / ratio;
 }
 // Its derivatives.
 template <typename T> LUXEL_HD void depth_difference_vjp(T accumulated, T cover, T known, T g, T& g_accumulated, T& g_cover) {
   g_accumulated = g_cover = T(0);
-  if (!(cover > least_cover<T>() && accumulated > T(0))) return;
+  if (!(cover > min_cover<T>() && accumulated > T(0))) return;
   const T ratio = accumulated / known;
   if (ratio < cover) {
     g_accumulated = -g / known;

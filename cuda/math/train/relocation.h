@@ -7,12 +7,12 @@
 
 namespace luxel {
 
-constexpr int kMostCopies = 51;  // for more copies the alternating sum loses its precision
+constexpr int kMaxCopies = 51;  // for more copies the alternating sum loses its precision
 
 // shared: o' = 1 - (1 - o)^(1/n); factor: s'/s = o / sum_{k=1..n} C(n, k) (-1)^(k-1) o'^k / sqrt(k), eq. 9 with its sums swapped.
 // n includes the original.
 LUXEL_HD void share_appearance(float opacity, int n, float& shared, float& factor) {
-  n = smaller(n, kMostCopies);
+  n = smaller(n, kMaxCopies);
   const double o = opacity, each = -std::expm1(std::log1p(-smaller(o, 1 - 1e-9)) / n);
   double total = 0, binomial = 1, power = 1;
   for (int k = 1; k <= n; ++k) {

@@ -19,12 +19,12 @@ from luxel.render.ops.field.march_rays import Region
 FINEST = 2048  # points along the sides of a box that one object fills (Müller et al. 2022, table 1)
 CLEAR = 1.1  # half of a contracted inner box, as a multiple of the reach of the cameras
 NEAR = 0.05  # without points, where training rays begin, in sides of the inner box
-MOST_POINTS = 10_000  # that depths are taken of
+MAX_POINTS = 10_000  # that depths are taken of
 GROWTH = 1 / 256  # of steps with the distance in a whole place (Müller et al. 2022, appendix E.1)
 DISTORTION, DISTORTION_FINAL = 0.01, 3e-4  # fog goes first, and what is thin is learnt then
-LEAST_FINEST, MOST_FINEST = 256, 1 << 17  # points along a whole place
+MIN_FINEST, MAX_FINEST = 256, 1 << 17  # points along a whole place
 CASCADES = 5  # where nothing says how far a place reaches
-MOST_BY_CAPTURE = 9
+MAX_BY_CAPTURE = 9
 # Up to 2^a pixels, tables of 2^b entries. Tables that exceed a GPU's caches cost several times as much a step.
 ENTRIES = ((25, 19), (27, 20), (28, 21), (30, 22), (32, 23), (math.inf, 24))
 INNER, NEARLY_ALL = 80.0, 99.5  # per cent of the points in the innermost box, and in the outermost
@@ -79,8 +79,8 @@ def finest_of(config: RadianceConfig, views: Sequence[View], points: Points | No
         away = [view.camera.position.double().numpy() - box.mean(0) for view in views]
         sizes = np.array([np.linalg.norm(way) / _focal(view) for way, view in zip(away, views, strict=True)])
     pixel = float(np.median(sizes))
-    along = sides * float((box[1] - box[0]).max()) / pixel if pixel > 0 else MOST_FINEST
-    return round(min(max(along, LEAST_FINEST), MOST_FINEST))
+    along = sides * float((box[1] - box[0]).max()) / pixel if pixel > 0 else MAX_FINEST
+    return round(min(max(along, MIN_FINEST), MAX_FINEST))
 
 
 def _focal(view: View) -> float:
@@ -116,7 +116,7 @@ def cascades_of(views: Sequence[View], points: Points | None = None, contracted:
         reach = max(reach, float(np.percentile(_reach(points)[1], NEARLY_ALL)))
     else:
         reach = max(reach, half * 2 ** (CASCADES - 2))
-    return min(2 + math.ceil(math.log2(max(reach / half, 1))), MOST_BY_CAPTURE)
+    return min(2 + math.ceil(math.log2(max(reach / half, 1))), MAX_BY_CAPTURE)
 
 
 def nearest(views: Sequence[View], points: Points | None, side: float) -> float:
@@ -133,7 +133,7 @@ def _depths(views: Sequence[View], points: Points | None) -> Iterator[tuple[View
     """Each view with the depths of the points that it sees, of some of all."""
     if points is None or not len(points.xyz):
         return
-    xyz = torch.from_numpy(points.xyz[:: 1 + len(points.xyz) // MOST_POINTS]).float()
+    xyz = torch.from_numpy(points.xyz[:: 1 + len(points.xyz) // MAX_POINTS]).float()
     for view in views:
         pose = view.camera.world_to_cam.to(xyz)
         yield view, (xyz @ pose[2, :3] + pose[2, 3])[in_view(xyz, 0.0, view.camera, 0.0)].numpy()

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from luxel.render.geometry.camera import Camera
 from luxel.render.ops.field.march_limits import MIN_TRANSMITTANCE
-from luxel.render.ops.field.march_rays import MOST_PLACES, Region
+from luxel.render.ops.field.march_rays import MAX_PLACES, Region
 from luxel.render.ops.field.render_wave import begin_waves_, composite_wave_, march_wave_
 from luxel.render.ops.field.wave_buffers import WaveRays, WaveSamples
 
@@ -97,7 +97,7 @@ def _march_to_end(
     most: int,
 ) -> WaveRays:
     """Marches the rays of some pixels until all have ended."""
-    rays = WaveRays.room(count, MOST_PLACES, background)
+    rays = WaveRays.room(count, MAX_PLACES, background)
     begin_waves_(rays, *part, background)
     counts = _Counts(rays.listed)
     counts.send(0)

@@ -20,7 +20,7 @@ from luxel.render.nets.mobile_sam.weights import find_weights, fold, read_weight
 MEAN = (123.675, 116.28, 103.53)  # of the training images, in levels of 0 to 255
 STD = (58.395, 57.12, 57.375)
 STRIDE = 16  # pixels of the encoder's image per feature
-MOST_REPLAYED = 16  # prompts of one call; with more the kernels are large enough
+MAX_REPLAYED = 16  # prompts of one call; with more the kernels are large enough
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class MobileSam(nn.Module):
         features = embedding.features.to(device, dense.dtype) + dense
         if self._grid is None or self._grid.device != device:
             self._grid = self.prompt_encoder.grid(self.side // STRIDE)
-        few = len(tokens) <= MOST_REPLAYED
+        few = len(tokens) <= MAX_REPLAYED
         logits, iou = self._decode(features, self._grid, tokens, options=(multimask,), capture=few)
         return Predictions(logits.float(), iou.float(), partial(self.resize, embedding=embedding))
 

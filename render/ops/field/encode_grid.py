@@ -14,7 +14,7 @@ from luxel.render.native import library_for
 from luxel.render.ops.field.grid_layout import Hashed, level_points
 from luxel.render.ops.registry import aligned, define, register_implementation, require
 
-MOST_LEVELS = 32
+MAX_LEVELS = 32
 FEATURES = (1, 2, 4, 8)  # per level
 # How points of a level share entries where it has more points than entries: wrap around, hash points, hash blocks.
 HASHED: dict[Hashed, int] = {False: 0, True: 1, "blocks": 2}
@@ -88,9 +88,9 @@ def _levels(
 ) -> tuple[Tensor, Tensor]:
     """Checked offsets and rounded scales in host memory; cached, because every step needs them."""
     count = len(scales)
-    if not 1 <= count <= MOST_LEVELS or len(offsets) != count + 1 or offsets[0] != 0:
+    if not 1 <= count <= MAX_LEVELS or len(offsets) != count + 1 or offsets[0] != 0:
         raise ValueError(
-            f"encode_grid: offsets must be {count} (1 to {MOST_LEVELS}) and one, from 0, got {list(offsets)}"
+            f"encode_grid: offsets must be {count} (1 to {MAX_LEVELS}) and one, from 0, got {list(offsets)}"
         )
     rounded = torch.tensor(scales, dtype=torch.float32, device="cpu").double()
     for level, scale in enumerate(rounded.tolist()):

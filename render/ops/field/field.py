@@ -16,7 +16,7 @@ from luxel.render.ops.field.order_positions import order_positions
 from luxel.render.ops.registry import define, register_implementation, require
 
 # Rows from which ordering positions that lie anywhere costs less than it saves, on a GPU.
-LEAST_SORTED_TRAINING, LEAST_SORTED = 2**17, 2**19
+MIN_SORTED_TRAINING, MIN_SORTED = 2**17, 2**19
 
 _FIELD = (
     "Tensor x, Tensor? order, Tensor table, Tensor? half_table, Tensor weights, int[] offsets, float[] scales, "
@@ -125,7 +125,7 @@ def field(
     if live is not None:
         return torch.ops.luxel.field_live(live, x, None, *given)
     if sort is None:
-        least = LEAST_SORTED_TRAINING if keep else LEAST_SORTED
+        least = MIN_SORTED_TRAINING if keep else MIN_SORTED
         pays = keep or hashed != "blocks"  # whose reads are few as they are
         sort = pays and x.device.type == "cuda" and x.shape[0] >= least
     order, rows = order_positions(x) if sort else (None, x)

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
-from luxel.render.ops.field.march_limits import MOST_CASCADES
+from luxel.render.ops.field.march_limits import MAX_CASCADES
 from luxel.render.ops.registry import aligned, define, register_implementation, require
 
-MOST_PLACES = 16384  # along a ray
+MAX_PLACES = 16384  # along a ray
 COUNTERS = 5
 SAMPLES, ASKED, RAYS, LEFT_OUT = range(4)  # places in the counters
 
@@ -104,9 +104,9 @@ class Region(NamedTuple):
             raise ValueError(f"{stage}: step must be above 0, got {self.step}")
         if not 4 <= self.resolution <= 1024 or self.resolution % 4:
             raise ValueError(f"{stage}: resolution must be a multiple of 4, 4 to 1024, got {self.resolution}")
-        if not 1 <= self.cascades <= MOST_CASCADES or (self.cascades > 1 and self.resolution % 16):
+        if not 1 <= self.cascades <= MAX_CASCADES or (self.cascades > 1 and self.resolution % 16):
             raise ValueError(
-                f"{stage}: cascades must be 1 to {MOST_CASCADES}, with a resolution that is a multiple of 16 above 1, "
+                f"{stage}: cascades must be 1 to {MAX_CASCADES}, with a resolution that is a multiple of 16 above 1, "
                 f"got {self.cascades} of {self.resolution}"
             )
         if not 0 <= self.growth < 1:

@@ -12,7 +12,7 @@ from torch import Tensor
 from luxel.render.native import library_for
 from luxel.render.ops.registry import define, register_implementation, require
 
-MOST_CELLS = 1024  # along an axis of the coarse grid
+MAX_CELLS = 1024  # along an axis of the coarse grid
 
 _RAYS = (
     "Tensor? rays, Tensor? cam_to_unit, Tensor? intrinsics, Tensor? size, Tensor? pixel, int width, "
@@ -189,9 +189,9 @@ def _check(rays: Rays, grid: Tensor, ray_t: Tensor, x: Tensor, lists: dict[str, 
     if not 0 <= m < 2**31:
         raise ValueError(f"{stage}: rays.count must be 0 to 2^31 - 1, got {m}")
     side = grid.shape[0] if grid.dim() == 3 else 0
-    if not 1 <= side <= MOST_CELLS:
+    if not 1 <= side <= MAX_CELLS:
         raise ValueError(
-            f"{stage}: grid must be [R, R, R] with R of 1 to {MOST_CELLS}, got {list(grid.shape)}"
+            f"{stage}: grid must be [R, R, R] with R of 1 to {MAX_CELLS}, got {list(grid.shape)}"
         )
     wide = rays.width >= 1 or rays.size is not None
     if rays.rays is None and (rays.cam_to_unit is None or rays.intrinsics is None or not wide):

@@ -15,7 +15,7 @@ from luxel.render.ops.registry import define, register_implementation, require
 define(
     "visible_samples(Tensor positions, Tensor directions, Tensor t, Tensor dt, Tensor ranges, Tensor counters, "
     "Tensor density, Tensor(a!)? live, int capacity, int target, int raw_target, float scale, "
-    "float min_transmittance, float least_alpha) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
+    "float min_transmittance, float min_alpha) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
 )
 
 
@@ -26,7 +26,7 @@ def visible_samples(
     capacity: int,
     scale: float = 1.0,
     min_transmittance: float = MIN_TRANSMITTANCE,
-    least_alpha: float = 0.0,
+    min_alpha: float = 0.0,
     live: Tensor | None = None,
     target: int = 0,
     raw_target: int = 0,
@@ -34,7 +34,7 @@ def visible_samples(
     """Compacts samples along rays to the visible ones; nothing waits for the device.
 
     Of every ray the samples before the first whose transmittance is below ``min_transmittance``, which is where
-    `composite` ends it too, and of these, with ``least_alpha``, those that are dense enough (Li et al. 2023, "NerfAcc",
+    `composite` ends it too, and of these, with ``min_alpha``, those that are dense enough (Li et al. 2023, "NerfAcc",
     section 3). See `luxel.render.reference.field.visible_samples.visible_samples_reference`. Not differentiable.
 
     Args:
@@ -44,7 +44,7 @@ def visible_samples(
         capacity: S, room for visible samples. Rays for which there is none left have none.
         scale: of lengths, as in `composite`.
         min_transmittance: samples with a smaller transmittance in front are not visible.
-        least_alpha: samples whose 1 - exp(-scale exp(density) dt) is less are left out; what is behind them is seen
+        min_alpha: samples whose 1 - exp(-scale exp(density) dt) is less are left out; what is behind them is seen
             through them all the same. 0: none.
         live: how many rays count in the next step, int32 [1]; None: not computed.
         target: above 0, ``live`` becomes how many rays would have had so many visible samples, moved by at most a
@@ -57,12 +57,12 @@ def visible_samples(
     Raises:
         ValueError: shapes, types or devices do not fit.
     """
-    rest = capacity, target, raw_target, scale, min_transmittance, least_alpha
+    rest = capacity, target, raw_target, scale, min_transmittance, min_alpha
     return Samples(*torch.ops.luxel.visible_samples(*raw, density.detach(), live, *rest))
 
 
 def _run(*inputs: Any) -> tuple[Tensor, ...]:
-    *tensors, capacity, target, raw_target, scale, min_transmittance, least_alpha = inputs
+    *tensors, capacity, target, raw_target, scale, min_transmittance, min_alpha = inputs
     positions, directions, t, dt, ranges, counters, density, live = tensors
     if t.dim() != 1 or t.dtype not in (torch.float32, torch.float64):
         raise ValueError(f"visible_samples: t must be [M], float32 or float64, got {list(t.shape)} {t.dtype}")
@@ -89,7 +89,7 @@ def _run(*inputs: Any) -> tuple[Tensor, ...]:
     names = ("positions", "sample_directions", "t", "dt", "ranges", "counters")
     arguments |= dict(zip(names, outputs, strict=True))
     arguments |= {"density": density.data_ptr(), "density_stride": density.stride(0), "live": live}
-    if least_alpha > 0:
+    if min_alpha > 0:
         arguments["kept"] = torch.empty(samples, dtype=torch.uint8, device=t.device)
     library_for(t.device).call(
         "visible_samples",
@@ -102,7 +102,7 @@ def _run(*inputs: Any) -> tuple[Tensor, ...]:
         raw_target=raw_target,
         scale=scale,
         min_transmittance=min_transmittance,
-        least_alpha=least_alpha,
+        min_alpha=min_alpha,
     )
     return outputs
 

@@ -11,10 +11,10 @@ from luxel.render.native import library_for
 from luxel.render.ops.raster.bin_splats import ROW_WIDTHS
 from luxel.render.ops.registry import aligned, define, register_implementation, require
 
-MOST_LABELS = 255  # 0 to 254
+MAX_LABELS = 255  # 0 to 254
 NO_LABEL = 255  # of a pixel: no vote; of a primitive: undecided
 SLOTS = 8  # labels of a primitive in a sparse table, see cuda/abi/raster.h
-MOST_DENSE = 32  # labels of a dense table
+MAX_DENSE = 32  # labels of a dense table
 _COARSE, _FINE_HIGH, _FINE = 2.0**-24, 2.0**-20, 2.0**-52  # units of the sums
 
 define(
@@ -64,13 +64,13 @@ def vote_table(count: int, labels: int, device: torch.device | str, fine: bool =
     def zeros(rows: int, columns: int) -> Tensor:
         return torch.zeros(rows, columns, *parts, dtype=torch.int64, device=device)
 
-    if labels <= MOST_DENSE:
+    if labels <= MAX_DENSE:
         return VoteTable(zeros(count, labels + 1), None, None, None, None)
     return VoteTable(
         zeros(count, SLOTS + 1),
         torch.full((count,), -1, dtype=torch.int64, device=device),
         torch.full((count,), -1, dtype=torch.int32, device=device),
-        zeros(min(count, count // 32 + 1024), MOST_LABELS),
+        zeros(min(count, count // 32 + 1024), MAX_LABELS),
         torch.zeros(1, dtype=torch.int32, device=device),
     )
 
@@ -110,7 +110,7 @@ def _run(
     fine, device = votes.dim() == 3, splats.device
     if primitive not in ROW_WIDTHS:
         raise ValueError(f"label_votes: primitive must be one of {', '.join(ROW_WIDTHS)}, got {primitive}")
-    most = MOST_DENSE if keys is None else MOST_LABELS
+    most = MAX_DENSE if keys is None else MAX_LABELS
     if not 1 <= labels <= most:
         raise ValueError(f"label_votes: labels must be 1 to {most} in such a table, got {labels}")
     if fine and device.type != "cpu":

@@ -11,7 +11,7 @@ from luxel.render.native import library_for
 from luxel.render.ops.registry import define, register_implementation, require
 
 PIXELS_EACH = 2048  # of a part of the sums
-MOST_PARTS = 256
+MAX_PARTS = 256
 
 define(
     "depth_loss(Tensor accumulated, Tensor transmittance, Tensor known, Tensor? weight, Tensor strength, bool fits) "
@@ -90,7 +90,7 @@ def _run(
     stride = accumulated.stride(2)
     if stride < 1 or accumulated.stride() != (pixels * stride, shape[2] * stride, stride):
         accumulated, stride = accumulated.contiguous(), 1
-    parts = max(1, min(MOST_PARTS, pixels // PIXELS_EACH))
+    parts = max(1, min(MAX_PARTS, pixels // PIXELS_EACH))
     losses = accumulated.new_empty((views, parts), dtype=torch.float64)
     library_for(accumulated.device).call(
         "depth_loss",

@@ -8,7 +8,7 @@ from torch import Tensor
 from luxel.render.native import library_for
 from luxel.render.ops.registry import define, register_implementation, require
 
-MOST_DIRECTIONS = 8
+MAX_DIRECTIONS = 8
 
 define(
     "view_adam_(Tensor(a!) values, Tensor(b!) first, Tensor(c!) second, Tensor? common, Tensor views, "
@@ -77,8 +77,8 @@ def _run(
         )
     count, width = values.shape
     directions = 0 if common is None else common.shape[-1]
-    if directions > MOST_DIRECTIONS:
-        raise ValueError(f"view_adam: common must have at most {MOST_DIRECTIONS} columns, got {directions}")
+    if directions > MAX_DIRECTIONS:
+        raise ValueError(f"view_adam: common must have at most {MAX_DIRECTIONS} columns, got {directions}")
     real = torch.float32
     expected: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
         "values": (values, real, (count, width)),

@@ -11,7 +11,7 @@ from luxel.render.native import library_for
 from luxel.render.ops.registry import define, register_implementation, require
 
 PIXELS_EACH = 2048  # of a part of the sums of the gradient
-MOST_PARTS = 256
+MAX_PARTS = 256
 WIDTHS = (3, 9, 12)  # parameters of a view: gain, camera, affine
 
 _INPUTS = "Tensor image, Tensor parameters, Tensor? transmittance, Tensor? background"
@@ -97,7 +97,7 @@ def _backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     arguments = _arguments(image, parameters, transmittance, background)
     views, height, width, _ = image.shape
-    parts = max(1, min(MOST_PARTS, height * width // PIXELS_EACH))
+    parts = max(1, min(MAX_PARTS, height * width // PIXELS_EACH))
     g_image = torch.empty_like(image, memory_format=torch.contiguous_format)
     g_through = image.new_empty((0,) if transmittance is None else (views, height, width))
     g_parts = image.new_zeros(views, parts, parameters.shape[1])

@@ -11,7 +11,7 @@ from luxel.render.primitives.depth_normals import normal_difference
 from luxel.render.primitives.spec import GeometryImages, Term
 from luxel.render.primitives.surfels.options import DISTORTION, NORMALS
 
-LEAST_COVER = 1e-4  # of a pixel whose depth counts
+MIN_COVER = 1e-4  # of a pixel whose depth counts
 
 
 def geometry_terms(images: GeometryImages, loss: Any, names: tuple[str, ...]) -> list[Term]:
@@ -27,7 +27,7 @@ def geometry_terms(images: GeometryImages, loss: Any, names: tuple[str, ...]) ->
 def mean_depth(images: GeometryImages) -> Tensor:
     """Mean depth of what covers each pixel, [B, H, W]; 0 where hardly anything does."""
     cover = 1 - images.transmittance
-    return torch.where(cover > LEAST_COVER, images.depth / cover.clamp_min(LEAST_COVER), 0.0)
+    return torch.where(cover > MIN_COVER, images.depth / cover.clamp_min(MIN_COVER), 0.0)
 
 
 def distortion(images: GeometryImages) -> Tensor:

@@ -13,9 +13,9 @@ def visible_samples_reference(
     *,
     scale: float = 1.0,
     min_transmittance: float = 1e-4,
-    least_alpha: float = 0.0,
+    min_alpha: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
-    """Those of a transmittance of at least ``min_transmittance`` that absorb at least ``least_alpha`` of the light.
+    """Those of a transmittance of at least ``min_transmittance`` that absorb at least ``min_alpha`` of the light.
 
     Args:
         density: of samples before exp, [M].
@@ -23,7 +23,7 @@ def visible_samples_reference(
         ranges: first sample and number of them of each ray, integers [R, 2].
         scale: factor on lengths.
         min_transmittance: of the light before a sample.
-        least_alpha: of that light.
+        min_alpha: of that light.
 
     Returns:
         Which places of each ray are seen, bool [R, K], the sample of place k being ranges[r, 0] + k; and how near any
@@ -37,9 +37,9 @@ def visible_samples_reference(
     depths = torch.where(inside, scale * density.clamp(-15, 15).exp()[index] * dt[index], 0)
     reached = (depths - depths.cumsum(-1)).exp()
     alpha = -torch.expm1(-depths)
-    seen = inside & (reached >= min_transmittance) & (alpha >= least_alpha)
+    seen = inside & (reached >= min_transmittance) & (alpha >= min_alpha)
     near = (reached / min_transmittance - 1).abs()
-    if least_alpha > 0:
-        near = torch.minimum(near, (alpha / least_alpha - 1).abs())
+    if min_alpha > 0:
+        near = torch.minimum(near, (alpha / min_alpha - 1).abs())
     near = torch.where(inside, near, torch.inf)
     return seen, near.amin(-1) if most else near.new_full((len(count),), torch.inf)

@@ -14,7 +14,7 @@ from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.reference.raster.sh import sh_color
 
-LEAST_DEPTH = 0.25  # of a sigma point of a radial lens, as a share of the depth of the centre
+MIN_DEPTH = 0.25  # of a sigma point of a radial lens, as a share of the depth of the centre
 
 
 class Splats(NamedTuple):
@@ -157,7 +157,7 @@ def roll_reference(in_camera: Tensor, camera: Camera) -> Tensor:
     linear, angular, direction = camera.shutter.to(in_camera).split((3, 3, 2))
     velocity = linear + torch.linalg.cross(angular.expand_as(in_camera), in_camera)
     size = in_camera.new_tensor([camera.width, camera.height])
-    least = LEAST_DEPTH * in_camera[:, 2]
+    least = MIN_DEPTH * in_camera[:, 2]
 
     def time_of(points: Tensor) -> Tensor:
         shown = _image_of(points, camera, least) / size - 0.5
@@ -172,7 +172,7 @@ def _image_of(points: Tensor, camera: Camera, least: Tensor) -> Tensor:
     if camera.lens is None:
         shown = points[:, :2] / points[:, 2:]
     else:
-        shown = torch.stack(image_through(camera.lens.to(points), *points.unbind(-1), least_depth=least), -1)
+        shown = torch.stack(image_through(camera.lens.to(points), *points.unbind(-1), min_depth=least), -1)
     return shown * intrinsics[:2] + intrinsics[2:]
 
 
@@ -198,8 +198,8 @@ def _by_sigma_points(in_camera: Tensor, root: Tensor, camera: Camera) -> tuple[T
     fx, fy, cx, cy = camera.intrinsics.to(in_camera).unbind()
     offsets = root.shape[-1] ** 0.5 * root.mT
     points = in_camera[:, None] + torch.cat([offsets, -offsets], 1)
-    least = LEAST_DEPTH * in_camera[:, None, 2]
-    u, v = image_through(camera.lens.to(in_camera), *points.unbind(-1), least_depth=least)
+    least = MIN_DEPTH * in_camera[:, None, 2]
+    u, v = image_through(camera.lens.to(in_camera), *points.unbind(-1), min_depth=least)
     images = torch.stack([fx * u + cx, fy * v + cy], -1)
     mean = images.mean(1)
     away = images - mean[:, None]

@@ -13,7 +13,7 @@ from luxel.render.reference.raster.blend_surfels import LOW_PASS
 from luxel.render.reference.raster.project_gaussians import quat_to_matrix
 from luxel.render.reference.raster.sh import sh_color
 
-MOST_TILT = 0.9  # of the squared slope in depth of the region where alpha is at least 1/255
+MAX_TILT = 0.9  # of the squared slope in depth of the region where alpha is at least 1/255
 
 
 class SurfelPlanes(NamedTuple):
@@ -92,7 +92,7 @@ def _project(surfels: Surfels, index: Tensor, camera: Camera, degree: int) -> tu
     numbers = torch.cat([mean2d, low, high, color, normal, z[:, None], opacity[:, None]], -1)
     area = torch.linalg.cross(tangents[:, 0], tangents[:, 1])
     edge_on = (area * centre).sum(-1) == 0
-    return planes, numbers.isfinite().all(-1) & (tilt < MOST_TILT) & ~edge_on
+    return planes, numbers.isfinite().all(-1) & (tilt < MAX_TILT) & ~edge_on
 
 
 def _box(centre: Tensor, tangents: Tensor, reach: Tensor, camera: Camera) -> tuple[Tensor, Tensor]:

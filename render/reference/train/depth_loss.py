@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-LEAST_COVER = 1e-3
+MIN_COVER = 1e-3
 
 
 def depth_loss_reference(
@@ -22,7 +22,7 @@ def depth_loss_reference(
     for z, t, k, w in zip(accumulated, transmittance, known, weights, strict=True):
         cover = 1 - t
         counts = (k > 0) & (w > 0)
-        covered = counts & (cover > LEAST_COVER) & (z > 0)
+        covered = counts & (cover > MIN_COVER) & (z > 0)
         if not covered.any():
             continue
         all_weights, least = w[counts].sum(), 0.01 * w.numel()

@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor
 
-MOST_COPIES = 51  # binomial coefficients above this leave the range in which the alternating sum is accurate
+MAX_COPIES = 51  # binomial coefficients above this leave the range in which the alternating sum is accurate
 
 
 def shared_appearance(opacity: Tensor, copies: Tensor) -> tuple[Tensor, Tensor]:
@@ -25,19 +25,19 @@ def shared_appearance(opacity: Tensor, copies: Tensor) -> tuple[Tensor, Tensor]:
     Returns:
         New opacities [M], and factors of the standard deviations [M].
     """
-    n = copies.clamp(1, MOST_COPIES)
+    n = copies.clamp(1, MAX_COPIES)
     o = opacity.double()
     shared = -torch.expm1(torch.log1p(-o.clamp(max=1 - 1e-9)) / n)
-    order = torch.arange(1, MOST_COPIES + 1, device=o.device, dtype=torch.float64)
+    order = torch.arange(1, MAX_COPIES + 1, device=o.device, dtype=torch.float64)
     total = (_alternating()[n] * shared[:, None] ** order).sum(-1)
     return shared.to(opacity.dtype), (o / total).to(opacity.dtype)
 
 
 @functools.cache
 def _alternating() -> Tensor:
-    """C(n, k) (-1)^(k-1) / sqrt(k) for n = 0.. and k = 1..MOST_COPIES, float64."""
+    """C(n, k) (-1)^(k-1) / sqrt(k) for n = 0.. and k = 1..MAX_COPIES, float64."""
     rows = [
-        [math.comb(n, k) * (-1) ** (k - 1) / math.sqrt(k) for k in range(1, MOST_COPIES + 1)]
-        for n in range(MOST_COPIES + 1)
+        [math.comb(n, k) * (-1) ** (k - 1) / math.sqrt(k) for k in range(1, MAX_COPIES + 1)]
+        for n in range(MAX_COPIES + 1)
     ]
     return torch.tensor(rows, dtype=torch.float64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 FIRST_MARGIN = 2.5  # after one exact number: other views may see more of the scene
 MARGIN = 1.5  # after the numbers of some steps
-LEAST_MARGIN = 1.15  # over the largest number so far; grows if less is left
+MIN_MARGIN = 1.15  # over the largest number so far; grows if less is left
 SPARE = 1 << 16
 
 
@@ -36,5 +36,5 @@ class InstanceRoom:
         """
         if self.limit is None or most == 0:
             return
-        if stalled or LEAST_MARGIN * most > self.limit or 4 * most + SPARE < self.limit:
+        if stalled or MIN_MARGIN * most > self.limit or 4 * most + SPARE < self.limit:
             self.limit = int(MARGIN * most) + SPARE

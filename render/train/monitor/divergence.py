@@ -8,7 +8,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.primitives.non_finite import non_finite
 from luxel.render.train.densify.situation import finite
 
-MOST_REMOVED = 0.01  # largest share of the primitives that is removed at once
+MAX_REMOVED = 0.01  # largest share of the primitives that is removed at once
 
 
 def check_parameters(run: Any) -> None:
@@ -27,7 +27,7 @@ def check_parameters(run: Any) -> None:
     if bool(finite(scene).all()) or (broken := non_finite(scene)) is None:
         return
     said, step = broken.in_words(scene), run.steps_done
-    if broken.count > MOST_REMOVED * scene.count:
+    if broken.count > MAX_REMOVED * scene.count:
         raise LuxelError(
             f"Training diverged by step {step}: {said}.",
             f"Lower the learning rates. {_remedy(run)}",

@@ -144,12 +144,12 @@ class StepQueue:
 
         Steps above that number have changed nothing and must be submitted again.
         """
-        done, stalled, most_instances, _ = self._status.tolist()
+        done, stalled, max_instances, _ = self._status.tolist()
         for readback in self._readbacks.arrived(wait=True):
             if not _stalled(readback):
                 self._report(readback)
         step = self._counted_from + done
-        self._room.adapt(most_instances, stalled != 0)
+        self._room.adapt(max_instances, stalled != 0)
         if stalled:
             self.start(step)
         else:  # the table continues where it is

@@ -9,7 +9,7 @@ from luxel.scenes.captures.checks.measures import Measures
 from luxel.scenes.captures.depth.depth_maps import against_points
 from luxel.scenes.captures.open_capture import Capture
 
-MOST_VIEWS = 100  # that are compared
+MAX_VIEWS = 100  # that are compared
 OFF = 0.15  # relative difference from the others, the unit of the values
 UNIT = 0.05  # relative difference of all from the points, by which the unit differs
 REMEDY = (
@@ -21,7 +21,7 @@ REMEDY = (
 def depth_ratios(capture: Capture) -> dict[str, float]:
     """Depth of the maps of views over that of the points, medians by name of the view; only where they are known."""
     views = [view for view in capture.views if view.name in capture.depths]
-    views = views[:: -(-len(views) // MOST_VIEWS) or 1]
+    views = views[:: -(-len(views) // MAX_VIEWS) or 1]
     out = {view.name: against_points(view, capture.depths[view.name](), capture.points.xyz) for view in views}
     return {name: ratio for name, ratio in out.items() if np.isfinite(ratio)}
 

@@ -8,10 +8,10 @@ from luxel.scenes.captures.checks.finding import Finding, about_views
 from luxel.scenes.captures.checks.measures import Measures
 from luxel.scenes.captures.open_capture import Capture
 
-LEAST_POINTS = 40  # that a view must share with others
+MIN_POINTS = 40  # that a view must share with others
 OFFSET = 8.0  # of 255, added to luminances: dark pixels say little about ratios
 JUMP = 0.25  # natural logarithm of the ratio to the others, the unit of the values: a quarter brighter
-LEAST_STOPS = 0.3  # by which EXIF exposures must differ to be named
+MIN_STOPS = 0.3  # by which EXIF exposures must differ to be named
 SPREAD = 3.0  # times the usual deviation of views, which must be exceeded as well
 
 
@@ -28,8 +28,8 @@ def brightness(measures: Measures) -> np.ndarray:
         colour = np.nanmedian(logs - gains[:, None], axis=0)
         for row, values in enumerate(logs):
             seen = np.isfinite(values)
-            gains[row] = np.median(values[seen] - colour[seen]) if seen.sum() >= LEAST_POINTS else 0.0
-    enough = np.isfinite(logs).sum(1) >= LEAST_POINTS
+            gains[row] = np.median(values[seen] - colour[seen]) if seen.sum() >= MIN_POINTS else 0.0
+    enough = np.isfinite(logs).sum(1) >= MIN_POINTS
     out[enough] = gains[enough]
     return out
 
@@ -38,7 +38,7 @@ def _by_exif(capture: Capture, measures: Measures, gains: np.ndarray) -> str:
     """What the exposures of EXIF data have to do with the brightness; empty: too few are known, or they are equal."""
     stops = np.array([capture.exposures.get(name, np.nan) for name in measures.names])
     known = np.isfinite(stops) & np.isfinite(gains)
-    if known.sum() < 4 or np.ptp(stops[known]) < LEAST_STOPS or np.ptp(gains[known]) == 0:
+    if known.sum() < 4 or np.ptp(stops[known]) < MIN_STOPS or np.ptp(gains[known]) == 0:
         return ""
     agreement = float(np.corrcoef(stops[known], gains[known])[0, 1])
     return f" (EXIF exposures differ by {np.ptp(stops[known]):.1f} stops, correlation {agreement:.2f})"

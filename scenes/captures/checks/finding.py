@@ -27,13 +27,13 @@ class Finding:
     values: tuple[float, ...] = ()
 
 
-MOST_NAMED = 8
+MAX_NAMED = 8
 
 
 def named(views: tuple[str, ...]) -> str:
     """Names of views in a sentence."""
-    rest = f" and {len(views) - MOST_NAMED} more" if len(views) > MOST_NAMED else ""
-    return ", ".join(views[:MOST_NAMED]) + rest
+    rest = f" and {len(views) - MAX_NAMED} more" if len(views) > MAX_NAMED else ""
+    return ", ".join(views[:MAX_NAMED]) + rest
 
 
 def about_views(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from luxel.scenes.captures.checks.exposure import LEAST_POINTS
+from luxel.scenes.captures.checks.exposure import MIN_POINTS
 from luxel.scenes.captures.checks.finding import Finding, about_views
 from luxel.scenes.captures.checks.measures import Measures
 from luxel.scenes.captures.open_capture import Capture
 
 LEAST = 0.15  # correlation with the other views, the unit of the values, below which a pose may be wrong
 BELOW = 0.35  # of the median correlation of all views, below which it must be, too
-LEAST_VIEWS = 3  # of the nearest ones that must see a point
+MIN_VIEWS = 3  # of the nearest ones that must see a point
 CONTRAST = 2.0  # standard deviation of details, of 255, that points must have in a view
 
 
@@ -21,8 +21,8 @@ def correlations(measures: Measures) -> np.ndarray:
     seen = np.isfinite(details)
     out = np.full(len(details), np.nan)
     for row, around in enumerate(measures.neighbours):
-        shared = seen[row] & (seen[around].sum(0) >= LEAST_VIEWS)
-        if shared.sum() < LEAST_POINTS:
+        shared = seen[row] & (seen[around].sum(0) >= MIN_VIEWS)
+        if shared.sum() < MIN_POINTS:
             continue
         own, others = details[row, shared], np.nanmedian(details[around][:, shared], axis=0)
         if others.std() >= CONTRAST:

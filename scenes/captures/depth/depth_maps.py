@@ -34,9 +34,9 @@ FOLDERS = ("depths", "depth")
 SUFFIXES = (".png", ".npy", ".tif", ".tiff", EXR_SUFFIX)
 POINTS = 200_000  # at most, of all views
 AGREE = 0.02  # relative difference of depths of one point in two views
-LEAST_AGREEING = 0.5  # share of the compared points; with less the depth does not fit the poses
-LEAST_COMPARED = 200
-MOST_VIEWS = 200  # of which points are taken
+MIN_AGREEING = 0.5  # share of the compared points; with less the depth does not fit the poses
+MIN_COMPARED = 200
+MAX_VIEWS = 200  # of which points are taken
 NEIGHBOURS = 4  # views with which the points of a view are compared
 
 
@@ -203,7 +203,7 @@ def points_from_depth(
         At most `POINTS` points; None: there are no depth maps, or they do not fit the poses.
     """
     known = [view for view in views if view.name in depths]
-    known = known[:: -(-len(known) // MOST_VIEWS) or 1]
+    known = known[:: -(-len(known) // MAX_VIEWS) or 1]
     if len(known) < 2:
         return None
     random = np.random.default_rng(0)
@@ -221,7 +221,7 @@ def points_from_depth(
             agree += np.abs(ratio - 1) < AGREE
         agreeing, compared = agreeing + int((agree > 0).sum()), compared + int((seen > 0).sum())
         kept.append(np.nonzero(agree > 0)[0])
-    if compared < LEAST_COMPARED or agreeing < LEAST_AGREEING * compared:
+    if compared < MIN_COMPARED or agreeing < MIN_AGREEING * compared:
         warnings.append(
             f"The depth maps are not used: two views agree on {agreeing} of {compared} points within "
             f"{100 * AGREE:.0f} %. Their unit may be another than that of the poses (depth_unit_scale_factor)."

@@ -9,7 +9,7 @@ import numpy as np
 
 from luxel.render.geometry.camera import Camera
 
-MOST_POINTS = 1_000_000  # of a cloud that are projected
+MAX_POINTS = 1_000_000  # of a cloud that are projected
 PER_CELL = 4.0  # points on average in a cell of the grid that finds hidden ones
 SMALLEST_CELL, LARGEST_CELL = 4, 64  # pixels
 BEHIND = 1.05  # times the depth of the nearest point of its cell, beyond which a point is hidden
@@ -108,8 +108,8 @@ def _slope(values: np.ndarray) -> np.ndarray:
 
 
 def thinned(xyz: np.ndarray) -> np.ndarray:
-    """At most `MOST_POINTS` points with finite coordinates, a random part of more."""
+    """At most `MAX_POINTS` points with finite coordinates, a random part of more."""
     finite = np.asarray(xyz)[np.isfinite(xyz).all(axis=1)]
-    if len(finite) <= MOST_POINTS:
+    if len(finite) <= MAX_POINTS:
         return finite
-    return finite[np.sort(np.random.default_rng(0).choice(len(finite), MOST_POINTS, replace=False))]
+    return finite[np.sort(np.random.default_rng(0).choice(len(finite), MAX_POINTS, replace=False))]

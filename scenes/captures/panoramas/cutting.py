@@ -26,7 +26,7 @@ from luxel.scenes.captures.panoramas.projection import Panorama, view_directions
 VERSION = 1  # increased when a change invalidates cached views
 QUALITY = 97  # of the JPEG files
 BYTES_PER_PIXEL = 24  # of a panorama while it is cut
-MOST_THREADS = 4
+MAX_THREADS = 4
 
 
 def cut_panoramas(path: Path, contents: CaptureContents, options: ReadOptions) -> None:
@@ -74,7 +74,7 @@ def _for_each_panorama(
     """Calls work(0), work(1) ... on as many threads as panoramas fit into a part of the free memory."""
     largest = max(source.lens.width * source.lens.height for source in panoramas)
     room = int(0.4 * available_memory() // (BYTES_PER_PIXEL * largest))
-    threads = max(1, min(MOST_THREADS, os.cpu_count() or 1, room))
+    threads = max(1, min(MAX_THREADS, os.cpu_count() or 1, room))
     with ThreadPoolExecutor(max_workers=threads) as pool:
         futures = [pool.submit(work, index) for index in range(len(panoramas))]
         try:

@@ -16,8 +16,8 @@ from luxel.scenes.files.images.image_decoding import opened_header
 from luxel.scenes.files.reading import reading
 
 MARK = re.compile(rb"ProjectionType\s*(?:=\s*[\"']|>)\s*equirectangular", re.IGNORECASE)
-MOST_METADATA = 1 << 24  # bytes of a video's index that are looked through
-MOST_BOXES = 4096  # of a video before its index
+MAX_METADATA = 1 << 24  # bytes of a video's index that are looked through
+MAX_BOXES = 4096  # of a video before its index
 TOLERANCE = 0.01  # of the ratio of width and height, 2
 APART = "Put panoramas and other photographs into folders of their own."
 
@@ -89,11 +89,11 @@ def is_panorama_video(path: Path) -> bool:
 
 
 def _movie_box(path: Path) -> bytes:
-    """The first `MOST_METADATA` bytes of the moov box of a file; nothing where it has none."""
+    """The first `MAX_METADATA` bytes of the moov box of a file; nothing where it has none."""
     with path.open("rb") as file:
         size = file.seek(0, 2)
         position = 0
-        for _ in range(MOST_BOXES):
+        for _ in range(MAX_BOXES):
             if position + 16 > size:
                 break
             file.seek(position)
@@ -101,7 +101,7 @@ def _movie_box(path: Path) -> bytes:
             length = longer if length == 1 else size - position if length == 0 else length
             if name == b"moov":
                 file.seek(position)
-                return file.read(min(length, MOST_METADATA))
+                return file.read(min(length, MAX_METADATA))
             if length < 8:
                 return b""
             position += length

@@ -10,8 +10,8 @@ import numpy as np
 MIN_IMAGES = (
     15  # registered photographs of a lens, from which four distortion coefficients are well determined
 )
-LEAST_GAIN = 0.01  # share by which the reprojection error must fall
-LEAST_CENTRE_GAIN = 0.002  # the same for a free principal point, of which little gain is noise
+MIN_GAIN = 0.01  # share by which the reprojection error must fall
+MIN_CENTRE_GAIN = 0.002  # the same for a free principal point, of which little gain is noise
 CENTRE_WITHIN = 0.06  # of width and height: distance of the principal point from the middle
 FOCAL_WITHIN = 0.25  # share by which the focal length may change
 ASPECT_WITHIN = 0.05  # share by which the two focal lengths may differ
@@ -56,7 +56,7 @@ def with_principal_point(pycolmap: Any, model: Any, determined: set[int] | None 
     trial = pycolmap.Reconstruction(model)
     fixed = set() if determined is None else set(trial.cameras) - determined
     adjust(pycolmap, trial, principal_point=True, fixed=fixed)
-    return trial if is_better(trial, model, least_gain=LEAST_CENTRE_GAIN) else model
+    return trial if is_better(trial, model, min_gain=MIN_CENTRE_GAIN) else model
 
 
 def adjust(
@@ -85,15 +85,15 @@ def adjust(
     model.update_point_3d_errors()
 
 
-def is_better(trial: Any, before: Any, least_gain: float = LEAST_GAIN) -> bool:
+def is_better(trial: Any, before: Any, min_gain: float = MIN_GAIN) -> bool:
     """Whether lenses fit the same observations better and are still plausible.
 
     Args:
         trial, before: the models with these lenses and with the ones before.
-        least_gain: share by which the reprojection error must fall.
+        min_gain: share by which the reprojection error must fall.
     """
     errors = [model.compute_mean_reprojection_error() for model in (trial, before)]
-    if not errors[0] <= (1 - least_gain) * errors[1]:  # phrased so that NaN fails
+    if not errors[0] <= (1 - min_gain) * errors[1]:  # phrased so that NaN fails
         return False
     return all(is_plausible(camera, before.cameras[key]) for key, camera in trial.cameras.items())
 

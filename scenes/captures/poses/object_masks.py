@@ -29,11 +29,11 @@ from luxel.scenes.errors import CaptureError
 VERSION = 2  # increased when a change of this file invalidates cached masks
 SIDE = 96  # pixels of the square to which masks are shrunk for comparison
 LEAST, MOST = 0.003, 0.7  # fractions of the photograph that an object may cover
-MOST_BORDER = 0.25  # fraction of the border that it may cover
+MAX_BORDER = 0.25  # fraction of the border that it may cover
 ROUNDS = 5  # of choosing masks and averaging them
 ALIKE = 0.4  # least IoU of a mask with the average of all
-LEAST_ALIKE = 0.5  # share of the photographs in which the object must be seen
-LEAST_HOLE = 0.01  # of the object's area; smaller holes are closed
+MIN_ALIKE = 0.5  # share of the photographs in which the object must be seen
+MIN_HOLE = 0.01  # of the object's area; smaller holes are closed
 SPREAD = 0.05  # of width and height, by which the box of the average is widened
 
 
@@ -119,7 +119,7 @@ def _consistent(
     chosen = choose(proposals, area)
     average = np.mean([p.small for p in chosen if p is not None] or [average], axis=0)
     alike = [p is not None and _iou(p.small, average) >= ALIKE for p in chosen]
-    if np.mean(alike) < LEAST_ALIKE:
+    if np.mean(alike) < MIN_ALIKE:
         raise CaptureError(
             f"{sources[0].path.parent}: no object in the middle looks alike in more than {sum(alike)} of the "
             f"{len(sources)} photographs.",
@@ -174,7 +174,7 @@ def _proposals(segmenter: Segmenter, pixels: np.ndarray, average: np.ndarray) ->
     for choice in choices:
         for mask, sure in zip(choice.masks.numpy(), choice.predicted_iou.tolist(), strict=True):
             border = np.concatenate([mask[0], mask[-1], mask[:, 0], mask[:, -1]]).mean()
-            if LEAST <= mask.mean() <= MOST and border <= MOST_BORDER:
+            if LEAST <= mask.mean() <= MOST and border <= MAX_BORDER:
                 small = cv2.resize(mask.astype(np.float32), (SIDE, SIDE), interpolation=cv2.INTER_AREA)
                 out.append(Proposal(small, np.packbits(mask), float(sure)))
     return out
@@ -209,6 +209,6 @@ def _full(proposal: Proposal | None, source: SourceImage) -> np.ndarray:
     cv2.drawContours(filled, [largest], -1, 255, cv2.FILLED)
     holes = ((filled > 0) & (mask == 0)).astype(np.uint8)
     _, labels, stats, _ = cv2.connectedComponentsWithStats(holes, connectivity=4)
-    open_ones = np.nonzero(stats[:, cv2.CC_STAT_AREA] >= LEAST_HOLE * (filled > 0).sum())[0]
+    open_ones = np.nonzero(stats[:, cv2.CC_STAT_AREA] >= MIN_HOLE * (filled > 0).sum())[0]
     filled[np.isin(labels, open_ones[open_ones > 0])] = 0
     return filled

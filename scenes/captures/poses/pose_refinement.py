@@ -16,7 +16,7 @@ from luxel.scenes.captures.poses.triangulate import PosedImage, prepared
 
 VERSION = 1  # increased when a change of this file invalidates cached poses
 TOLERANCES = (24.0, 12.0, 4.0, 4.0)  # pixels: reprojection error of points, round by round
-LEAST_POINTS = 200
+MIN_POINTS = 200
 
 
 def refined_poses(
@@ -90,7 +90,7 @@ def _refine(
             on_progress,
             **inputs,
             tolerances=TOLERANCES,
-            min_points=LEAST_POINTS,
+            min_points=MIN_POINTS,
             world_to_cam=given,
         )
     return _aligned(result["poses"], given), result["errors"]

@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-LEAST_MATCHES = 24  # of a pair that counts
-MOST_MATCHES = 300  # of a pair that are looked at
+MIN_MATCHES = 24  # of a pair that counts
+MAX_MATCHES = 300  # of a pair that are looked at
 MAX_ERROR = 6.0  # pixels between a match and its epipolar line
-LEAST_ANGLE = (
+MIN_ANGLE = (
     0.01  # radians between two rays, below which their intersection says nothing about front or behind
 )
 FOCALS = np.geomspace(0.4, 4.0, 12)  # of the longer side, tried for the test of turning on the spot
 NEARBY = np.linspace(0.85, 1.17, 9)  # of the best of them, tried next
-MOST_PAIRS_TURNED = 400  # pairs on which the focal length of that test is chosen
+MAX_PAIRS_TURNED = 400  # pairs on which the focal length of that test is chosen
 STILL = 0.008  # of the longer side: residual of a rotation, below which a pair has no parallax
-LEAST_PAIRED = 0.5  # of the photographs that must be in a pair for that test
+MIN_PAIRED = 0.5  # of the photographs that must be in a pair for that test
 STILL_SHARE = 0.9  # of the photographs that have no pair with parallax, where the camera only turned
 
 
@@ -30,7 +30,7 @@ class VerifiedPairs:
     Args:
         ids: of the two images of each pair in COLMAP's database, int [P, 2].
         counts: number of the matches of each pair, int [P].
-        matches: rows of the features of both, int [M, 2] for each pair; at most MOST_MATCHES of them, evenly chosen.
+        matches: rows of the features of both, int [M, 2] for each pair; at most MAX_MATCHES of them, evenly chosen.
         keypoints: positions of the features by image id, float64 [K, 2], pixels.
         sizes: width and height by image id, pixels.
         total: number of pairs that were verified, those with few matches as well.
@@ -51,7 +51,7 @@ class VerifiedPairs:
 
 
 def read_pairs(pycolmap: Any, database: Path) -> VerifiedPairs:
-    """The verified pairs with at least LEAST_MATCHES matches."""
+    """The verified pairs with at least MIN_MATCHES matches."""
     with pycolmap.Database.open(str(database)) as opened:
         cameras = {camera.camera_id: (camera.width, camera.height) for camera in opened.read_all_cameras()}
         images = opened.read_all_images()
@@ -66,10 +66,10 @@ def read_pairs(pycolmap: Any, database: Path) -> VerifiedPairs:
         for key, geometry in zip(keys, geometries, strict=True):
             index = np.asarray(geometry.inlier_matches, np.int64).reshape(-1, 2)
             total += len(index) > 0
-            if len(index) >= LEAST_MATCHES:
+            if len(index) >= MIN_MATCHES:
                 kept.append(pycolmap.pair_id_to_image_pair(key))
                 counts.append(len(index))
-                matches.append(index[:: -(-len(index) // MOST_MATCHES)])
+                matches.append(index[:: -(-len(index) // MAX_MATCHES)])
     sizes = {image.image_id: cameras[image.camera_id] for image in images}
     ids = np.array(kept, np.int64).reshape(-1, 2)
     return VerifiedPairs(ids, np.array(counts, np.int64), matches, keypoints, sizes, total)
@@ -121,7 +121,7 @@ def share_that_fits(
     ahead_a = (np.cross(b, shift) * normal).sum(1) > 0
     ahead_b = (np.cross(turned, shift) * normal).sum(1) > 0
     lengths = np.linalg.norm(turned, axis=1) * np.linalg.norm(b, axis=1)
-    far = np.linalg.norm(normal, axis=1) < LEAST_ANGLE * lengths
+    far = np.linalg.norm(normal, axis=1) < MIN_ANGLE * lengths
     return float(((error < limit) & ((ahead_a & ahead_b) | far)).mean())
 
 
@@ -131,9 +131,9 @@ def only_turned(pairs: VerifiedPairs) -> bool:
     The focal length that explains most is taken for all of them. Where fewer than half of the photographs are in a
     pair, nothing can be said of the capture.
     """
-    if len(np.unique(pairs.ids)) < max(1, LEAST_PAIRED * len(pairs.sizes)):
+    if len(np.unique(pairs.ids)) < max(1, MIN_PAIRED * len(pairs.sizes)):
         return False
-    every = -(-len(pairs.ids) // MOST_PAIRS_TURNED)
+    every = -(-len(pairs.ids) // MAX_PAIRS_TURNED)
     sample = range(0, len(pairs.ids), every)
     best = 1.0
     for focals in (FOCALS, NEARBY):

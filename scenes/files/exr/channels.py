@@ -29,9 +29,9 @@ LIBRARY = "OpenEXR"
 # Most bytes of pixels that a byte of a file stands for: runs, deflate, deflate of 24 of 32 bits; others have no bound.
 RATIOS = {"NO": 1, "RLE": 64, "ZIPS": 1032, "ZIP": 1032, "PXR24": 1376}
 SLACK = 1 << 12  # bytes that any file may stand for
-MOST_CHANNELS = 1024
-MOST_EMPTY = 1 << 23  # pixels of a display window of which the data cover less than a sixteenth
-MOST_TILE = 1 << 22  # pixels of a tile larger than its image, of which the library allocates whole tiles
+MAX_CHANNELS = 1024
+MAX_EMPTY = 1 << 23  # pixels of a display window of which the data cover less than a sixteenth
+MAX_TILE = 1 << 22  # pixels of a tile larger than its image, of which the library allocates whole tiles
 LISTED = 24  # names of channels in a message
 MEMORY_SHARE = 0.5  # of the free memory that the pixels of a file may fill: they are copied once
 NOISE = ("EXR_ERR_", "Warning: Exception raised reading pixel data")  # what the library prints
@@ -94,7 +94,7 @@ class ExrFile:
             width, height = _size(header["dataWindow"])
             sizes.append((width, height))
             channels, tiles = header["channels"], header.get("tiles")
-            if tiles is not None and tiles.xSize * tiles.ySize > max(MOST_TILE, width * height):
+            if tiles is not None and tiles.xSize * tiles.ySize > max(MAX_TILE, width * height):
                 raise ValueError(f"its tiles have {tiles.xSize}x{tiles.ySize} pixels")
             values += width * height * len(channels)
             ratio = RATIOS.get(header["compression"].name.removesuffix("_COMPRESSION"), np.inf)
@@ -102,7 +102,7 @@ class ExrFile:
             if header["type"].name.startswith("deep"):
                 continue
             part = f"{header.get('name', number)}." if len(headers) > 1 else ""
-            for channel in channels[:MOST_CHANNELS]:
+            for channel in channels[:MAX_CHANNELS]:
                 sampled |= not channel.xSampling == channel.ySampling == 1
                 self._channels[part + channel.name] = number, channel.name
         self.largest = max(sizes, key=lambda side: side[0] * side[1])
@@ -115,7 +115,7 @@ class ExrFile:
         if 2 * values > possible:  # half floats at least: the library does not say which
             raise ValueError(f"{values} values are announced, and {size} bytes cannot hold so many")
         shown, covered = self.width * self.height, max((w * h for w, h in sizes[1:]), default=0)
-        if shown > max(MOST_EMPTY, 16 * covered):
+        if shown > max(MAX_EMPTY, 16 * covered):
             raise ValueError(f"it shows {self.width}x{self.height} pixels and has data for {covered}")
         self._decoded = 4 * values  # bytes at most
         stated = headers[0].get("chromaticities")

@@ -46,7 +46,7 @@ AXES = "LUF"
 SIGNS = np.array(signs_between(OWN, AXES))  # a half turn, which is its own inverse
 TRIANGLES, STRIP, FAN = MODES = 4, 5, 6  # modes of mesh primitives
 GROWTH = 16  # bytes of vertices and triangles per byte of a file, at most: nodes may repeat a mesh
-MOST_PLACES = 4096  # of mesh primitives in a scene
+MAX_PLACES = 4096  # of mesh primitives in a scene
 
 
 def to_linear(rgb: np.ndarray) -> np.ndarray:
@@ -82,7 +82,7 @@ def glb_polygons(path: Path, data: bytes, textures: bool = False) -> Polygons:
     room = GROWTH * len(data)
     for primitive, _ in placed:
         room -= sum(24 * document.accessors[number].count for number in _vertices_and_faces(path, primitive))
-    if room < 0 or len(placed) > MOST_PLACES:
+    if room < 0 or len(placed) > MAX_PLACES:
         raise CaptureError(
             f"{path}: its nodes put meshes into {len(placed)} places, too many for its size.",
             "Export each mesh once.",

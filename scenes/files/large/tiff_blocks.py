@@ -13,7 +13,7 @@ import numpy as np
 from luxel.scenes.errors import CaptureError
 
 SIZES = {1: 1, 3: 2, 4: 4, 16: 8}  # bytes of the types of values that are read: BYTE, SHORT, LONG, LONG8
-MOST_TAGS = 4096
+MAX_TAGS = 4096
 (WIDTH, HEIGHT, BITS, COMPRESSION, PHOTOMETRIC, STRIPS, ORIENTATION, CHANNELS, STRIP_ROWS, STRIP_BYTES) = (
     256, 257, 258, 259, 262, 273, 274, 277, 278, 279)  # fmt: skip
 PLANES, TILE_WIDTH, TILE_HEIGHT, TILES, TILE_BYTES, FORMAT = 284, 322, 323, 324, 325, 339
@@ -101,7 +101,7 @@ def _tags(file: IO[bytes], size: int) -> tuple[dict[int, np.ndarray], str]:
     start = struct.unpack_from(f"{order}Q" if big else f"{order}I", head, 8 if big else 4)[0]
     count = struct.unpack(f"{order}Q" if big else f"{order}H", _at(file, size, start, 8 if big else 2))[0]
     length = 20 if big else 12
-    if count > MOST_TAGS:
+    if count > MAX_TAGS:
         raise ValueError(f"it has {count} tags")
     entries = _at(file, size, start + (8 if big else 2), count * length)
     tags: dict[int, np.ndarray] = {}

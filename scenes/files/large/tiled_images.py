@@ -22,7 +22,7 @@ from luxel.scenes.files.volumes import read_array_header
 
 SUFFIXES = (".tif", ".tiff", ".npy", ".png")
 CACHE = "image-rows.npy"  # in a run folder
-MOST_SIDE = 1 << 20  # pixels along a side
+MAX_SIDE = 1 << 20  # pixels along a side
 REMEDY = "Copy or export the file again."
 
 
@@ -225,8 +225,8 @@ def _checked(image: TiledImage) -> TiledImage:
 
 
 def _check_sides(path: Path, width: int, height: int) -> None:
-    if max(width, height) > MOST_SIDE:
+    if max(width, height) > MAX_SIDE:
         raise CaptureError(
-            f"{path}: the image has {width}x{height} pixels; images have at most {MOST_SIDE:,} along a side.",
+            f"{path}: the image has {width}x{height} pixels; images have at most {MAX_SIDE:,} along a side.",
             "Cut it into smaller images.",
         )

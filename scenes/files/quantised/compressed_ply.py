@@ -43,7 +43,7 @@ PACKED = ("packed_position", "packed_rotation", "packed_scale", "packed_color")
 THIRDS = (21, 11, 0), (2047, 1023, 2047)  # shifts and masks of three numbers in 32 bits
 BYTES = (24, 16, 8, 0), (255, 255, 255, 255)  # of four
 TENTHS = (20, 10, 0), (1023, 1023, 1023)  # of the components of a rotation
-MOST_SCALE = 20.0  # logarithms of scales are stored from -20 to 20
+MAX_SCALE = 20.0  # logarithms of scales are stored from -20 to 20
 REST_RANGE, REST_LEVELS = 8.0, 256  # coefficients are stored from -4 to 4
 AGAIN = "Copy or export the file again."
 
@@ -220,7 +220,7 @@ def save_compressed_ply(path: str | Path, gaussians: Gaussians) -> None:
         values = np.stack(
             [
                 finite(source["means"][index]),
-                np.clip(finite(source["log_scales"][index]), -MOST_SCALE, MOST_SCALE),
+                np.clip(finite(source["log_scales"][index]), -MAX_SCALE, MAX_SCALE),
                 colours,
             ],
             axis=1,

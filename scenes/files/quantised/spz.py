@@ -46,9 +46,9 @@ HEADER = struct.Struct(
 TABLE_AT = struct.Struct("<I12x")  # of version 4 after it: offset of the table of sizes
 MAGIC, GZIP = b"NGSP", b"\x1f\x8b"
 ANTIALIASED = 1  # flag
-MOST_DEGREE = 4  # of the format; luxel has 3
+MAX_DEGREE = 4  # of the format; luxel has 3
 FRACTION_BITS, LARGEST = 30, (1 << 23) - 1  # of fixed point: most that readers shift by, largest number
-SCALE_STEPS, LEAST_SCALE = 16, -10.0  # logarithms of scales: steps of 1 / 16 from -10
+SCALE_STEPS, MIN_SCALE = 16, -10.0  # logarithms of scales: steps of 1 / 16 from -10
 COLOUR = 0.15  # colours are 0.5 + 0.15 dc: a wider range than with the constant of degree 0
 ROTATION_STEPS = 511  # a component of a rotation has 9 bits and a sign
 # Bytes that a compressed byte stands for at most, and that any file may stand for beside.
@@ -119,9 +119,9 @@ def _header(path: Path, data: bytes) -> tuple[_Header, zlib._Decompress | None]:
         raise CaptureError(
             f"{path}: SPZ of version {header.version} cannot be read.", "Export it as version 2, 3 or 4."
         )
-    if header.degree > MOST_DEGREE:
+    if header.degree > MAX_DEGREE:
         raise CaptureError(
-            f"{path}: SPZ has spherical harmonics up to degree {MOST_DEGREE}, not {header.degree}.", AGAIN
+            f"{path}: SPZ has spherical harmonics up to degree {MAX_DEGREE}, not {header.degree}.", AGAIN
         )
     return header, stream
 
@@ -206,7 +206,7 @@ def _gaussians(header: _Header, arrays: list[np.ndarray]) -> Gaussians:
     for rows in blocks(count):
         means[rows] = _fixed_point(centres[rows]) * 2.0**-header.fraction_bits
         quats[rows] = unpacked(rotations[rows])
-        log_scales[rows] = scales[rows] / np.float32(SCALE_STEPS) + np.float32(LEAST_SCALE)
+        log_scales[rows] = scales[rows] / np.float32(SCALE_STEPS) + np.float32(MIN_SCALE)
         sh_dc[rows] = (colours[rows] / np.float32(255) - np.float32(0.5)) / np.float32(COLOUR)
         sh_rest[rows] = harmonics[rows] / np.float32(128) - np.float32(1)
     return Gaussians(
@@ -306,7 +306,7 @@ def _arrays(source: dict[str, np.ndarray]) -> tuple[int, list[np.ndarray]]:
         centres[rows] = _bytes_of_centres(means[rows], bits)
         opacities[rows, 0] = opacity_levels(source["opacity_logits"][rows])
         colours[rows] = to_levels(255 * (0.5 + COLOUR * finite(source["sh_dc"][rows])))
-        scales[rows] = to_levels(SCALE_STEPS * (finite(source["log_scales"][rows]) - LEAST_SCALE))
+        scales[rows] = to_levels(SCALE_STEPS * (finite(source["log_scales"][rows]) - MIN_SCALE))
         rotations[rows] = _bytes_of_rotations(source["quats"][rows])
         harmonics[rows] = to_levels(128 + 128 * finite(rest[rows])).reshape(harmonics[rows].shape)
     return bits, out

@@ -33,7 +33,7 @@ IMAGE = re.compile(
     f"({'|'.join(Path(name).stem for name in IMAGES)})(-[0-9]+)?\\.webp"
 )  # names that luxel gives
 LARGEST_META = 1 << 22  # bytes; real ones have some 20 kB
-MOST_FILES = 1000  # of an archive; real ones have 6 or 8
+MAX_FILES = 1000  # of an archive; real ones have 6 or 8
 PER_BYTE = 1  # Gaussians that a byte of a file may stand for; real ones take 8 bytes and more each
 SLACK = 1 << 16  # Gaussians that any file may stand for
 MEMORY = 300  # bytes of a Gaussian in memory
@@ -73,8 +73,8 @@ def open_scene(path: Path) -> tuple[dict[str, Any], Files, int]:
     else:
         data = read_bytes(path)
         size = len(data)
-        if data.count(b"PK\x01\x02") > MOST_FILES:  # each takes twenty times its bytes in memory
-            raise damaged(path, f"the archive has more than {MOST_FILES} files")
+        if data.count(b"PK\x01\x02") > MAX_FILES:  # each takes twenty times its bytes in memory
+            raise damaged(path, f"the archive has more than {MAX_FILES} files")
         files = partial(_entry, path, zipfile.ZipFile(io.BytesIO(data)), size)
         raw = files(META)
     meta = json.loads(raw) if 0 < len(raw) <= LARGEST_META else None

@@ -43,7 +43,7 @@ from luxel.render.fields import radiance
 from luxel.render.fields.capture.posed_images import PosedImages
 from luxel.render.fields.config import defaults
 from luxel.render.fields.drawing import wavefront
-from luxel.render.fields.radiance import MOST_DENSITY, RadianceConfig, RadianceField
+from luxel.render.fields.radiance import MAX_DENSITY, RadianceConfig, RadianceField
 from luxel.render.fields.radiance_config import Drawing
 from luxel.render.fields.training.trainer import FieldTrainer
 from luxel.render.geometry.camera import Camera
@@ -92,7 +92,7 @@ def counts(field: RadianceField) -> tuple[float, str]:
     with torch.no_grad():
         raw = field.march(field.draw_batch(torch.Generator(field.device).manual_seed(1)))
         seen = field.visible(raw) if field.config.rooms else raw
-        depth = field.density(seen.positions)[:, 0].clamp(-MOST_DENSITY, MOST_DENSITY).exp()
+        depth = field.density(seen.positions)[:, 0].clamp(-MAX_DENSITY, MAX_DENSITY).exp()
     field.live.copy_(live)
     weights = torch.cat(list(_weights(depth * field.scale * seen.dt, seen.ranges)) or [seen.t[:0]])
     rays, fit = (max(1, int(s.counters[RAYS] - s.counters[LEFT_OUT])) for s in (raw, seen))

@@ -79,7 +79,7 @@ def along_rays(count: int, share: float | None, capacity: int, device: torch.dev
 
 
 def visible(
-    count: int, raw_capacity: int, capacity: int, least_alpha: float, device: torch.device
+    count: int, raw_capacity: int, capacity: int, min_alpha: float, device: torch.device
 ) -> dict[str, Tensor]:
     """Visible samples of rays from all around, and what they show."""
     generator = torch.Generator().manual_seed(count)
@@ -98,7 +98,7 @@ def visible(
         density,
         capacity=capacity,
         scale=0.4,
-        least_alpha=least_alpha,
+        min_alpha=min_alpha,
         live=live,
         target=5000,
         raw_target=raw_capacity,
@@ -254,9 +254,9 @@ def march_cases() -> dict[str, Callable[..., Any]]:
         out[f"march {count} rays, occupied {share}"] = partial(along_rays, count, share, 200 * count + 1)
     for capacity in (1, 777, 20_000):
         out[f"march 1000 rays, room for {capacity}"] = partial(along_rays, 1000, 0.5, capacity)
-    for count, least_alpha in itertools.product((0, 1, 7, 9, 1000), (0.0, 0.003)):
-        out[f"visible samples of {count} rays, alpha {least_alpha}"] = partial(
-            visible, count, 200 * count + 1, 100 * count + 1, least_alpha
+    for count, min_alpha in itertools.product((0, 1, 7, 9, 1000), (0.0, 0.003)):
+        out[f"visible samples of {count} rays, alpha {min_alpha}"] = partial(
+            visible, count, 200 * count + 1, 100 * count + 1, min_alpha
         )
     for raw_capacity, capacity in ((777, 100), (90_000, 1), (90_000, 2000), (20_000, 20_000)):
         out[f"visible samples, room for {raw_capacity} and {capacity}"] = partial(

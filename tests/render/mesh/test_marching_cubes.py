@@ -72,7 +72,7 @@ def test_each_case_cuts_each_edge_once():
 @pytest.mark.parametrize("points", [1, 400, 1100, 5000])
 def test_slabs_join_without_seams(device, points, monkeypatch):
     whole = field_surface(ring, 17, device=device, dtype=torch.float32)
-    monkeypatch.setattr(meshing, "MOST_POINTS", points)
+    monkeypatch.setattr(meshing, "MAX_POINTS", points)
     parts = field_surface(ring, 17, device=device, dtype=torch.float32)
     assert parts.is_closed() and torch.equal(parts.vertices, whole.vertices)
     assert {tuple(f) for f in parts.faces.tolist()} == {tuple(f) for f in whole.faces.tolist()}

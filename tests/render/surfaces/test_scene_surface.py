@@ -78,8 +78,8 @@ def test_parts_that_hang_apart_are_left_out() -> None:
     stray = shell(12, 0.1).map(torch.clone)
     stray.means = stray.means + torch.tensor([0.0, 0.0, 2.6])
     both = Gaussians(**{name: torch.cat([t, stray.tensors()[name]]) for name, t in scene.tensors().items()})
-    kept = scene_surface(both, ring(24, 96), 48, least_part=0.0).mesh
-    cleaned = scene_surface(both, ring(24, 96), 48, least_part=0.1).mesh
+    kept = scene_surface(both, ring(24, 96), 48, min_part=0.0).mesh
+    cleaned = scene_surface(both, ring(24, 96), 48, min_part=0.1).mesh
     assert len(components(kept).unique()) > len(components(cleaned).unique()) == 1
     assert float(cleaned.vertices[:, 2].max()) < 2.3 < float(kept.vertices[:, 2].max())
 

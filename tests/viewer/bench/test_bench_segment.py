@@ -77,7 +77,7 @@ def test_two_reports_are_compared(
 
 
 def test_clicks_are_in_the_view_that_shows_most_objects(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(label_maps, "LEAST_PIXELS", 2)
+    monkeypatch.setattr(label_maps, "MIN_PIXELS", 2)
     truth = {
         "one": in_rows([1, 1, 1], [1, 1, 1], [0, 0, 3]),
         "two": in_rows([1, 1, 2], [1, 1, 2], [0, 0, 0]),

@@ -47,7 +47,7 @@ def file_sizes(undo: History) -> list[int]:
 
 
 def test_edits_beyond_the_limit_are_read_back_bit_for_bit(any_scene: Parameters, tmp_path: Path) -> None:
-    undo = History(tmp_path / "cache", most_bytes=2000)
+    undo = History(tmp_path / "cache", max_bytes=2000)
     document = Document(any_scene, history=undo)
     states = edit_often(document, 30)
     undo.flush()
@@ -74,7 +74,7 @@ def test_edits_beyond_the_limit_are_read_back_bit_for_bit(any_scene: Parameters,
 def test_undo_while_edits_are_being_written(
     grid: Callable[..., Gaussians], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    undo = History(most_bytes=100)
+    undo = History(max_bytes=100)
     document = Document(grid(), history=undo)
     states = edit_often(document, 11)
     undo.flush()
@@ -104,7 +104,7 @@ def test_edits_that_cannot_be_written_stay_in_memory(
     grid: Callable[..., Gaussians], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "cache").write_text("a file, not a folder")
-    undo = History(tmp_path / "cache", most_bytes=2000)
+    undo = History(tmp_path / "cache", max_bytes=2000)
     document = Document(grid(), history=undo)
     states = edit_often(document, 20)
     undo.flush()
@@ -116,7 +116,7 @@ def test_edits_that_cannot_be_written_stay_in_memory(
 def test_an_edit_whose_file_was_cut_is_refused_and_nothing_changes(
     grid: Callable[..., Gaussians], tmp_path: Path
 ) -> None:
-    undo = History(tmp_path / "cache", most_bytes=0)
+    undo = History(tmp_path / "cache", max_bytes=0)
     document = Document(grid(), history=undo)
     edit_often(document, 6)
     undo.flush()

@@ -13,7 +13,7 @@ import luxel.scenes as scenes
 from luxel.render.geometry.camera import Camera, Pixels, View
 from luxel.viewer.cli import main
 from luxel.viewer.reports import capture_warnings
-from luxel.viewer.reports.capture_warnings import FEWEST_VIEWS, MOST_VIEWS, CaptureWarnings, chosen_views
+from luxel.viewer.reports.capture_warnings import FEWEST_VIEWS, MAX_VIEWS, CaptureWarnings, chosen_views
 from luxel.viewer.web.panels.training import TrainingPanel
 from luxel.viewer.web.session import TrainingSession
 
@@ -79,7 +79,7 @@ def view_of(name: str, pixels: int, kept: bool) -> View:
 @pytest.mark.parametrize(
     ("count", "pixels", "kept", "looked_at"),
     [
-        (3000, 4_000_000, True, MOST_VIEWS),
+        (3000, 4_000_000, True, MAX_VIEWS),
         (3000, 4_000_000, False, 100),  # 400 megapixels
         (3000, 40_000_000, False, 0),  # ten images would say nothing
         (50, 1_000_000, False, 50),

@@ -19,7 +19,7 @@ from luxel.render.raster.rasterize import rasterize
 from luxel.scenes.paths import CameraPath, resized
 from luxel.viewer.video import write_video
 from luxel.viewer.web.app import ViewerApp
-from luxel.viewer.web.camera_path.keyframes import MOST_OPENED, keyframes_of
+from luxel.viewer.web.camera_path.keyframes import MAX_OPENED, keyframes_of
 from luxel.viewer.web.camera_path.path_video import PathVideo
 from luxel.viewer.web.images.shading import DisplaySettings
 from luxel.viewer.web.navigate import Pose
@@ -85,7 +85,7 @@ def test_a_saved_path_is_opened_again(app: ViewerApp) -> None:
     for _ in range(3):
         panel._edit("Delete")
     panel.open(content)
-    assert len(panel._keyframes) == MOST_OPENED and panel._seconds.value == 2.0
+    assert len(panel._keyframes) == MAX_OPENED and panel._seconds.value == 2.0
     assert heights(panel)[0] == -1.0 and heights(panel)[-1] == -0.8
     for bad in (b"", b"{}", b"\xff", b"[" * 100_000):
         before = list(panel._keyframes)

@@ -20,7 +20,7 @@ from luxel.scenes import open as open_capture
 from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.panels.steering import options_of, parsed
 from luxel.viewer.web.session import TrainingSession
-from luxel.viewer.web.training_log import MOST_POINTS, Series, TrainingLog
+from luxel.viewer.web.training_log import MAX_POINTS, Series, TrainingLog
 
 
 def test_numbers_of_the_configuration_are_offered() -> None:
@@ -91,7 +91,7 @@ def test_long_series_are_thinned_out() -> None:
     long = Series()
     for step in range(10_000):
         long.add(step, 2.0 * step)
-    assert MOST_POINTS // 2 <= len(long.steps) <= MOST_POINTS
+    assert MAX_POINTS // 2 <= len(long.steps) <= MAX_POINTS
     assert long.values == [2 * step for step in long.steps] and long.steps[-1] > 9000
     gaps = np.diff(long.steps)
     assert (gaps == gaps[0]).all()

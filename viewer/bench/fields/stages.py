@@ -24,7 +24,7 @@ from luxel.viewer.bench.timing import compare_ms, kernel_times, summary, times_m
 
 PARTS = ("encoding", "network", "rest", "gaps")
 STAGES = ("encoding", "network", "encoding + network")
-MOST_ROWS = 1 << 20  # of a stage alone
+MAX_ROWS = 1 << 20  # of a stage alone
 _FUSED = re.compile(r"\bfield(_live)?(_kernel\b(?!<0)|$)")  # field_kernel<0> is the network alone
 _ENCODING = re.compile(r"encode_grid|field_levels|colour_inputs")
 _NETWORK = re.compile(r"mlp|field_kernel<0|colour_network")
@@ -57,7 +57,7 @@ class Queries:
             x = x[: int(live)]
         self.calls, self.rows = self.calls + 1, self.rows + len(x)
         if self.largest is None or len(x) > len(self.largest):
-            self.largest = x[:MOST_ROWS].detach().clone()
+            self.largest = x[:MAX_ROWS].detach().clone()
 
 
 def grid_field(application: Application) -> Field:

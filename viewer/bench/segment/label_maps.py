@@ -16,7 +16,7 @@ from luxel.viewer.bench.segment.scenes import LabelledScene
 
 REACH = 3.0  # pixels by which borders are moved
 MISSING = 0.2  # fraction of the masks that are missing
-LEAST_PIXELS = 30  # of an object in the view in which it is clicked
+MIN_PIXELS = 30  # of an object in the view in which it is clicked
 
 
 def spread(views: Sequence[View], count: int) -> list[View]:
@@ -53,7 +53,7 @@ def clicks(made: LabelledScene) -> list[Prompt]:
     shown = torch.stack(
         [torch.bincount(made.truth[name].flatten().int(), minlength=made.count) for name in names]
     )[:, 1:]
-    large = shown >= LEAST_PIXELS
+    large = shown >= MIN_PIXELS
     smallest = shown.masked_fill(~large, 2**30).amin(1)
     best = max(range(len(names)), key=lambda row: (int(large[row].sum()), int(smallest[row])))
     prompts = []

@@ -8,7 +8,7 @@ from luxel.render.primitives import PRIMITIVES
 from luxel.viewer.bench.report import Section, Table, shown
 from luxel.viewer.bench.segment import published
 from luxel.viewer.bench.segment.label_maps import MISSING, REACH
-from luxel.viewer.bench.segment.speed import COLOUR, GOALS, MOST_TO_COLOUR
+from luxel.viewer.bench.segment.speed import COLOUR, GOALS, MAX_TO_COLOUR
 from luxel.viewer.bench.svg import Series, line_plot
 
 TITLE = "luxel: benchmark of segmentation"
@@ -120,7 +120,7 @@ def _time(row: dict[str, Any], name: str, gpu: str) -> str:
     goal = GOALS.get((row["labels"], name), GOALS.get((None, name)))
     sized = (row["width"], row["height"]) == GOALS_SIZE and row["count"] == GOALS_COUNT
     late = GOALS_ON in gpu and sized and goal is not None and times["median"] > goal
-    return text + (" !" if late or (name == "votes" and times["to_colour"] > MOST_TO_COLOUR) else "")
+    return text + (" !" if late or (name == "votes" and times["to_colour"] > MAX_TO_COLOUR) else "")
 
 
 def _network(rows: list[dict[str, Any]]) -> Section:

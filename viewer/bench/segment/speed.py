@@ -32,7 +32,7 @@ GOALS = {
     (255, "label image"): 4.0,
     (None, "click to labels"): 150.0,
 }
-MOST_TO_COLOUR = 2.0  # milliseconds of votes, as a multiple of those of the colour forward pass
+MAX_TO_COLOUR = 2.0  # milliseconds of votes, as a multiple of those of the colour forward pass
 COLOUR = "colour"
 
 Run = Callable[[int], object]

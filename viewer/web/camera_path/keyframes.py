@@ -12,7 +12,7 @@ from luxel.render.geometry.camera import Camera
 from luxel.scenes.paths import CameraPath, interpolate, interpolate_times
 
 FPS = 30.0
-MOST_OPENED = 16  # keyframes that an opened path becomes at most
+MAX_OPENED = 16  # keyframes that an opened path becomes at most
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,6 @@ def smooth_path(
 def keyframes_of(path: CameraPath) -> tuple[list[Keyframe], float]:
     """Keyframes that follow a path, its first and last camera among them, and its duration in seconds."""
     count = len(path.cameras)
-    chosen = np.unique(np.linspace(0, count - 1, min(count, MOST_OPENED)).round().astype(int))
+    chosen = np.unique(np.linspace(0, count - 1, min(count, MAX_OPENED)).round().astype(int))
     times = path.times or [0.0] * count
     return [Keyframe(path.cameras[i], times[i]) for i in chosen], count / path.fps

@@ -12,8 +12,8 @@ from torch import Tensor
 from luxel.render.errors import LuxelError
 from luxel.viewer.edit.regions import ScreenPoints
 from luxel.viewer.web.editing.stroke_messages import (
-    LEAST_RADIUS,
-    MOST_RADIUS,
+    MAX_RADIUS,
+    MIN_RADIUS,
     BrushRadius,
     StrokeCancelled,
     StrokeMessage,
@@ -104,7 +104,7 @@ class BrushTool(FreehandTool):
         self._key: str | None = None
         self._page_radius: float | None = None  # as the page has it
         self._radius = gui.add_slider(
-            "Brush radius", LEAST_RADIUS, MOST_RADIUS, 1, 30, hint="Pixels; keys [ and ]"
+            "Brush radius", MIN_RADIUS, MAX_RADIUS, 1, 30, hint="Pixels; keys [ and ]"
         )
         self._radius.on_update(lambda _: self._resized())
         self.controls = [self._radius]
@@ -112,7 +112,7 @@ class BrushTool(FreehandTool):
     def options(self) -> dict[str, Any]:
         """The radius."""
         self._page_radius = float(self._radius.value)
-        return {"radius": self._page_radius, "least": LEAST_RADIUS, "most": MOST_RADIUS}
+        return {"radius": self._page_radius, "least": MIN_RADIUS, "most": MAX_RADIUS}
 
     def _resized(self) -> None:
         if float(self._radius.value) != self._page_radius:

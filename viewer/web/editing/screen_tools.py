@@ -10,7 +10,7 @@ import torch
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import Parameters
 from luxel.viewer.edit import Mode
-from luxel.viewer.edit.regions import MOST_CORNERS, in_sphere, seen_at
+from luxel.viewer.edit.regions import MAX_CORNERS, in_sphere, seen_at
 from luxel.viewer.web.editing.tool import Tool, need_point
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.page import Click
@@ -159,9 +159,9 @@ def need_corners(corners: list[tuple[float, float]]) -> list[tuple[float, float]
     Raises:
         LuxelError: there are too few or too many.
     """
-    if not 3 <= len(corners) <= MOST_CORNERS:
+    if not 3 <= len(corners) <= MAX_CORNERS:
         raise LuxelError(
-            f"a polygon of {len(corners)} corners.", f"Click 3 to {MOST_CORNERS:,} corners on the image."
+            f"a polygon of {len(corners)} corners.", f"Click 3 to {MAX_CORNERS:,} corners on the image."
         )
     return corners
 

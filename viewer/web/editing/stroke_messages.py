@@ -22,10 +22,10 @@ from luxel.viewer.web.transport.json_fields import count, number, read_object
 
 STROKE_PATH = "/luxel/strokes"
 MAX_MESSAGE = 32768  # bytes
-MOST_POINTS = 512  # of one message
-MOST_STROKES = 2**31
+MAX_POINTS = 512  # of one message
+MAX_STROKES = 2**31
 MARGIN = 1.0  # how far outside the image a point may lie, in image sizes
-LEAST_RADIUS, MOST_RADIUS = 2, 200  # of the brush, pixels
+MIN_RADIUS, MAX_RADIUS = 2, 200  # of the brush, pixels
 
 StrokeMode = Literal["add", "subtract"]
 
@@ -76,19 +76,19 @@ def parse_stroke(message: str | bytes) -> StrokeMessage:
     if fields.get("type") == "stroke":
         return _part(fields)
     if fields.get("type") == "cancel":
-        return StrokeCancelled(count(fields.get("number"), "number", MOST_STROKES))
+        return StrokeCancelled(count(fields.get("number"), "number", MAX_STROKES))
     if fields.get("type") == "radius":
-        return BrushRadius(number(fields.get("pixels"), "pixels", LEAST_RADIUS, MOST_RADIUS))
+        return BrushRadius(number(fields.get("pixels"), "pixels", MIN_RADIUS, MAX_RADIUS))
     raise ValueError("unknown type of message")
 
 
 def _part(fields: dict[str, Any]) -> StrokePart:
     given, mode, last = fields.get("points"), fields.get("mode"), fields.get("last")
-    if not isinstance(given, list) or len(given) % 2 or not 1 <= len(given) // 2 <= MOST_POINTS:
-        raise ValueError(f"points must be u and v of 1 to {MOST_POINTS} points")
+    if not isinstance(given, list) or len(given) % 2 or not 1 <= len(given) // 2 <= MAX_POINTS:
+        raise ValueError(f"points must be u and v of 1 to {MAX_POINTS} points")
     if mode not in (None, "add", "subtract") or not isinstance(last, bool):
         raise ValueError("mode must be add, subtract or null, and last true or false")
     values = [number(value, "points", -MARGIN, 1 + MARGIN) for value in given]
     radius = number(fields.get("radius"), "radius", 0, 1 + MARGIN)
     points = tuple(zip(values[::2], values[1::2], strict=True))
-    return StrokePart(count(fields.get("number"), "number", MOST_STROKES), points, radius, mode, last)
+    return StrokePart(count(fields.get("number"), "number", MAX_STROKES), points, radius, mode, last)

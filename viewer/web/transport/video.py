@@ -29,7 +29,7 @@ FROM, UNTIL = (
 SHARE = 0.7  # of the link's speed that the video may take
 BITS = (100_000, 12_000_000)  # a second, least and most
 CHANGE = 1.4  # ratio of bit rates from which the encoder is set up again
-MOST_THREADS = 4
+MAX_THREADS = 4
 SMALLEST = 64  # pixels of a side; smaller images stay JPEG files
 # Names as pages give them: the encoder of FFmpeg and its options.
 ENCODERS: dict[str, tuple[str, dict[str, str]]] = {
@@ -89,7 +89,7 @@ class VideoEncoder:
         context.width, context.height = width - width % 2, height - height % 2
         context.pix_fmt, context.time_base, context.framerate = "yuv420p", Fraction(1, CLOCK), FRAMES
         context.bit_rate, context.gop_size = bits, 10_000
-        context.thread_count = max(1, min(MOST_THREADS, (os.cpu_count() or 1) // 4))
+        context.thread_count = max(1, min(MAX_THREADS, (os.cpu_count() or 1) // 4))
         context.max_b_frames = 0
         context.options = {**options, "maxrate": str(bits), "bufsize": str(bits // 4)}
         if codec == "h264":

@@ -6,7 +6,7 @@
 
 namespace luxel {
 
-constexpr int kMostCells = 10;  // cells of 16 adjacent positions; with more, adding up beforehand costs more than it saves
+constexpr int kMaxCells = 10;  // cells of 16 adjacent positions; with more, adding up beforehand costs more than it saves
 
 // Adds the corners of cells to memory. Of blocks, a sector of 32 bytes has both ends of the first two axes: four lanes, of two
 // positions, exchange corners so that they add those of one position at a time. All lanes of a warp take part.
@@ -59,7 +59,7 @@ __device__ __forceinline__ void scatter_level(const GridLevel& level, const Held
 #pragma unroll
     for (int f = 0; f < F; ++f) values[k][f] = cell.weight[k] * g[f];
   const uint32_t heads = __ballot_sync(~0u, !same) & (0x55555555u << end);  // of runs of one cell, at this end
-  if (__popc(heads) <= kMostCells) {                                        // the same at both ends
+  if (__popc(heads) <= kMaxCells) {                                        // the same at both ends
     const uint32_t later = heads & ~((2u << lane) - 1u);
     const int stop = later ? __ffs(later) - 1 : 32;  // one past this run's last lane
 #pragma unroll

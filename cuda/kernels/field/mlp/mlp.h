@@ -25,12 +25,12 @@ LUXEL_HD int round_up(int n, int to) { return (n + to - 1) / to * to; }
 
 // A run of rows is summed by one thread or block, the runs in their order. How many rows it has depends on N alone.
 #if defined(__CUDACC__)
-constexpr int kRowsOfPart = 64, kMostRuns = 128;
+constexpr int kRowsOfPart = 64, kMaxRuns = 128;
 #else
-constexpr int kRowsOfPart = 48, kMostRuns = 64;
+constexpr int kRowsOfPart = 48, kMaxRuns = 64;
 #endif
 LUXEL_HD int64_t rows_of_run(int64_t count) {
-  const int64_t parts = (count + kRowsOfPart - 1) / kRowsOfPart, per_run = (parts + kMostRuns - 1) / kMostRuns;
+  const int64_t parts = (count + kRowsOfPart - 1) / kRowsOfPart, per_run = (parts + kMaxRuns - 1) / kMaxRuns;
   return (per_run < 1 ? 1 : per_run) * kRowsOfPart;
 }
 LUXEL_HD int64_t runs_of(int64_t count) { return (count + rows_of_run(count) - 1) / rows_of_run(count); }

@@ -10,7 +10,7 @@ namespace luxel {
 namespace {
 
 constexpr int kWarps = 4, kThreads = 32 * kWarps, kBlocks = 12;  // of a multiprocessor
-constexpr int kMostWindows = LUXEL_MARCH_MOST / 32;
+constexpr int kMaxWindows = LUXEL_MARCH_MAX / 32;
 constexpr int kClearThreads = 256, kClearBlocks = 512;
 
 // 32 steps of a ray, of which some are samples.
@@ -23,8 +23,8 @@ struct Window {
 __device__ __forceinline__ int find_windows(const MarchRay<float>& march, const Cells& cells, Window* windows) {
   const int lane = threadIdx.x & 31;
   int samples = 0;
-  for (int first = 0, last = 0; first < LUXEL_MARCH_MOST;) {
-    const Place place = first + lane < LUXEL_MARCH_MOST ? look_at(march, cells, first + lane, LUXEL_MARCH_MOST) : Place{false, LUXEL_MARCH_MOST};
+  for (int first = 0, last = 0; first < LUXEL_MARCH_MAX;) {
+    const Place place = first + lane < LUXEL_MARCH_MAX ? look_at(march, cells, first + lane, LUXEL_MARCH_MAX) : Place{false, LUXEL_MARCH_MAX};
     const uint32_t mask = __ballot_sync(~0u, place.occupied);
     if (mask != 0) {
       if (lane == 0) windows[last] = {first, mask};
@@ -53,7 +53,7 @@ __device__ __forceinline__ void write_windows(const luxel_march_rays_args& args,
 }
 
 __global__ void __launch_bounds__(kThreads) march_rays_kernel(const __grid_constant__ luxel_march_rays_args args) {
-  __shared__ Window shared[kWarps][kMostWindows];
+  __shared__ Window shared[kWarps][kMaxWindows];
   Window* const windows = shared[threadIdx.x / 32];
   const bool leads = (threadIdx.x & 31) == 0;
   const int64_t thread = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x, threads = static_cast<int64_t>(gridDim.x) * kThreads;

@@ -66,7 +66,7 @@ template <typename T> LUXEL_HD bool start_march(const luxel_march_rays_args& arg
 
 template <typename T> LUXEL_HD int count_samples(const MarchRay<T>& march, const Cells& cells) {
   int count = 0;
-  for (int k = occupied_place(march, cells, 0, LUXEL_MARCH_MOST); k >= 0; k = occupied_place(march, cells, k + 1, LUXEL_MARCH_MOST)) ++count;
+  for (int k = occupied_place(march, cells, 0, LUXEL_MARCH_MAX); k >= 0; k = occupied_place(march, cells, k + 1, LUXEL_MARCH_MAX)) ++count;
   return count;
 }
 
@@ -84,7 +84,7 @@ LUXEL_HD void write_samples(const luxel_march_rays_args& args, int64_t first, in
   const Cells cells = cells_of(args);
   int k = -1;
   for (int i = 0; i < count; ++i) {
-    k = occupied_place(march, cells, k + 1, LUXEL_MARCH_MOST);
+    k = occupied_place(march, cells, k + 1, LUXEL_MARCH_MAX);
     const T t = march.at(k);
     write_sample(args, first + i, march, direction, t);
     out<T>(args.dt)[first + i] = steps_of<T>(args).length(t);

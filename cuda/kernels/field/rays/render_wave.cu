@@ -9,7 +9,7 @@ namespace luxel {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr unsigned kMostBlocks = 1 << 13;  // some rounds of a device's multiprocessors: lists are mostly shorter than their room
+constexpr unsigned kMaxBlocks = 1 << 13;  // some rounds of a device's multiprocessors: lists are mostly shorter than their room
 
 __device__ __forceinline__ int64_t thread_index() { return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; }
 
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kThreads) composite_wave_kernel(const __grid_c
 int start(const char* stage, void (*kernel)(luxel_render_wave_args), const luxel_render_wave_args& args) {
   if (args.dtype != 0) return fail("the GPU kernels take float32");
   LUXEL_CUDA(cudaSetDevice(args.device));
-  return launch(stage, kernel, smaller(blocks_for(args.count, kThreads), kMostBlocks), kThreads, 0, args.stream, args);
+  return launch(stage, kernel, smaller(blocks_for(args.count, kThreads), kMaxBlocks), kThreads, 0, args.stream, args);
 }
 
 }  // namespace

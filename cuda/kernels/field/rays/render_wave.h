@@ -73,7 +73,7 @@ template <typename T> LUXEL_HD bool begin_ray(const luxel_render_wave_args& args
   MarchRay<T> march;
   Vec3<T> direction;
   WaveState<T> state = {{T(0), T(0), T(0)}, T(0), T(0), -1};
-  if (start_wave_ray(args, r, march, direction)) state.place = occupied_place(march, cells_of(args), 0, LUXEL_MARCH_MOST);
+  if (start_wave_ray(args, r, march, direction)) state.place = occupied_place(march, cells_of(args), 0, LUXEL_MARCH_MAX);
   if (state.place >= 0)
     store_wave_state(args, r, state);
   else
@@ -106,7 +106,7 @@ LUXEL_HD int count_wave_samples(const MarchRay<T>& march, const Cells& cells, in
   while (place >= 0 && count < allowed) {
     ++count;
     if (place - first < 64) near |= uint64_t{1} << (place - first);
-    place = occupied_place(march, cells, place + 1, LUXEL_MARCH_MOST);
+    place = occupied_place(march, cells, place + 1, LUXEL_MARCH_MAX);
   }
   return count;
 }
@@ -119,7 +119,7 @@ LUXEL_HD void write_wave_samples(const luxel_render_wave_args& args, int64_t fir
   for (int i = 0; i < count; ++i) {
     write_sample(args, first + i, march, direction, march.at(place));
     near &= near - 1;  // without this one
-    if (i + 1 < count) place = near ? start + lowest_bit(near) : occupied_place(march, cells, place + 1, LUXEL_MARCH_MOST);
+    if (i + 1 < count) place = near ? start + lowest_bit(near) : occupied_place(march, cells, place + 1, LUXEL_MARCH_MAX);
   }
 }
 

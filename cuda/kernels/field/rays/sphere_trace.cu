@@ -8,7 +8,7 @@ namespace luxel {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr unsigned kMostBlocks = 1 << 13;  // some rounds of a device's multiprocessors
+constexpr unsigned kMaxBlocks = 1 << 13;  // some rounds of a device's multiprocessors
 
 __device__ __forceinline__ int64_t first_row() { return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; }
 __device__ __forceinline__ int64_t row_stride() { return static_cast<int64_t>(gridDim.x) * kThreads; }
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kThreads) sphere_trace_step_kernel(const luxel
 }
 
 // Lists are mostly shorter than their capacity: fewer blocks that loop save the launch of idle ones.
-unsigned list_blocks(int64_t rows) { return smaller(blocks_for(rows, kThreads), kMostBlocks); }
+unsigned list_blocks(int64_t rows) { return smaller(blocks_for(rows, kThreads), kMaxBlocks); }
 
 int prepare(const luxel_sphere_trace_args& args) {
   if (check(args) < 0) return -1;

@@ -11,7 +11,7 @@ template <typename T> LUXEL_HD T raw_depth(const luxel_visible_samples_args& arg
 }
 
 template <typename T> LUXEL_HD bool dense_enough(const luxel_visible_samples_args& args, T depth) {
-  return !(args.least_alpha > 0) || sample_weight(T(1), depth) >= T(args.least_alpha);
+  return !(args.min_alpha > 0) || sample_weight(T(1), depth) >= T(args.min_alpha);
 }
 
 template <typename T> LUXEL_HD void copy_sample(const luxel_visible_samples_args& args, int64_t from, int64_t to) {

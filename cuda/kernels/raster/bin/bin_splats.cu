@@ -95,7 +95,7 @@ template <typename Key> int run(const luxel_bin_splats_args& args, int64_t* byte
 
 int dispatch(const luxel_bin_splats_args& args, int64_t* bytes_needed) {
   if (args.primitive < LUXEL_GAUSSIANS || args.primitive > LUXEL_SURFELS) return fail("%d is no primitive", args.primitive);
-  if (larger(args.capacity, static_cast<int64_t>(args.count) * args.cameras) >= kMost)
+  if (larger(args.capacity, static_cast<int64_t>(args.count) * args.cameras) >= kMax)
     return fail("%lld tile instances of %lld splats: 2^30 are too many", static_cast<long long>(args.capacity),
                 static_cast<long long>(args.count) * args.cameras);
   const int64_t tiles = static_cast<int64_t>(tiles_along(args.width)) * tiles_along(args.height) * args.cameras;

@@ -28,7 +28,7 @@ constexpr int kTileDigit = 8, kTilePasses = 4;  // at most
 constexpr int64_t kFewSplats = 1 << 18, kFewInstances = 1 << 20;  // up to here a sort uses smaller tiles, for more blocks
 constexpr int kFewItems = 8, kManyItems = 16;  // pairs per thread
 
-constexpr int64_t kMost = 1 << 30;  // limit of the counts in a sort's look-back words
+constexpr int64_t kMax = 1 << 30;  // limit of the counts in a sort's look-back words
 
 // Counters of the kernels, zeroed beforehand.
 struct Counters {
@@ -41,8 +41,8 @@ struct Counters {
 
 // Positive floats are ordered as their bits; 30 bits distinguish all depths from 2^-64 to 2^64.
 __device__ __forceinline__ uint32_t depth_key(float depth) {
-  constexpr int kLeast = (127 - 64) << 23, kKeys = 1 << 30;
-  return static_cast<uint32_t>(clamp(__float_as_int(depth) - kLeast, 0, kKeys - 1));
+  constexpr int kMin = (127 - 64) << 23, kKeys = 1 << 30;
+  return static_cast<uint32_t>(clamp(__float_as_int(depth) - kMin, 0, kKeys - 1));
 }
 
 // Memory that the first kernel zeroes for later ones.

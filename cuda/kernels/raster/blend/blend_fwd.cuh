@@ -9,7 +9,7 @@ namespace luxel {
 namespace {
 
 // The number of long lists is not known to the host: a launch has blocks for this upper bound.
-LUXEL_HD int32_t most_long_tiles(const luxel_blend_args& args) {
+LUXEL_HD int32_t max_long_tiles(const luxel_blend_args& args) {
   return static_cast<int32_t>(smaller<int64_t>(smaller(kLongTiles, tiles_of(args)), args.capacity / kLong));
 }
 
@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(Tiles::kThreads, Tiles::kBlocks) blend_fwd_ker
   const int tiles = tiles_of(args);
   const int counted = args.plan[4 * static_cast<int64_t>(tiles) + 2 * (args.capacity / Tiles::Policy::kPiece)];
   // Beyond the upper bound the choice of long tiles is not deterministic; if it must be, none are treated as long.
-  const int most = counted > most_long_tiles(args) && args.deterministic ? 0 : most_long_tiles(args);
+  const int most = counted > max_long_tiles(args) && args.deterministic ? 0 : max_long_tiles(args);
   const int long_tiles = max(0, min(counted, most)), long_blocks = long_tiles * kParts;
   const int block = static_cast<int>(blockIdx.x);
   const bool long_block = block < long_blocks;
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(Tiles::kThreads, Tiles::kBlocks) blend_fwd_ker
 }
 
 template <typename Tiles> int launch_fwd(const luxel_blend_args& args) {
-  const unsigned blocks = static_cast<unsigned>(tiles_of(args) + most_long_tiles(args) * (Tiles::kParts - 1));
+  const unsigned blocks = static_cast<unsigned>(tiles_of(args) + max_long_tiles(args) * (Tiles::kParts - 1));
   return launch("blend_fwd", blend_fwd_kernel<Tiles>, blocks, Tiles::kThreads, 0, args.stream, args);
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 template <typename Policy, int D, int R> struct ForwardShared {
   Batch<Policy, D, Policy::kPiece, 1> batch;
-  alignas(16) uint32_t lists[Shape<R>::kWarps][Policy::kPiece + kMostAhead];
+  alignas(16) uint32_t lists[Shape<R>::kWarps][Policy::kPiece + kMaxAhead];
 };
 
 template <typename Policy, int D, bool kMedian, int R>
@@ -60,7 +60,7 @@ __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, Forward
     }
     __syncthreads();
     fetch_batch(start + kCount);  // arrives while this batch is blended
-    const int count = list_splats<kMostAhead>(batch, 0, at.warp, at.lane, list, [](const typename Policy::Packed&) { return 0u; });
+    const int count = list_splats<kMaxAhead>(batch, 0, at.warp, at.lane, list, [](const typename Policy::Packed&) { return 0u; });
     uint32_t last_place[R];
 #pragma unroll
     for (int r = 0; r < R; ++r) last_place[r] = kNone;

@@ -22,7 +22,7 @@ constexpr int kLongMean = 300, kManyTiles = 16384;
 // blend_bwd_multi_edge.cuh.
 constexpr int ahead(int pixels) { return pixels == 1 ? 8 : 4; }
 constexpr bool fetches_early(int pixels) { return pixels == 1; }
-constexpr int kMostAhead = 8;
+constexpr int kMaxAhead = 8;
 constexpr int kLongTiles = 512;  // at most so many of the longest lists get several blocks, see tile_plan.cuh
 // Of the backward pass: pixels of a thread, which share its part of a reduction over the warp, and warps of a tile.
 constexpr int kBackwardPixels = 4;

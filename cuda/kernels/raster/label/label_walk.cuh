@@ -279,14 +279,14 @@ template <typename Policy> struct LabelBlock {
   __device__ explicit LabelBlock(const luxel_blend_args& args) {
     const int tiles = tiles_of(args), block = static_cast<int>(blockIdx.x);
     const int counted = kParts == 1 ? 0 : args.plan[4 * static_cast<int64_t>(tiles) + 2 * (args.capacity / Policy::kPiece)];
-    const int long_tiles = counted > most_long_tiles(args) ? 0 : max(0, counted);
+    const int long_tiles = counted > max_long_tiles(args) ? 0 : max(0, counted);
     is_long = block < long_tiles * kParts;
     part = is_long ? block % kParts : 0;
     const int place = is_long ? block / kParts : long_tiles + block - long_tiles * kParts;
     if (place < tiles) tile = args.plan[place];
   }
   static unsigned blocks(const luxel_blend_args& args) {
-    return static_cast<unsigned>(tiles_of(args) + (kParts - 1) * most_long_tiles(args));
+    return static_cast<unsigned>(tiles_of(args) + (kParts - 1) * max_long_tiles(args));
   }
 };
 

@@ -261,7 +261,7 @@ struct Grid {
   int64_t count() const { return int64_t(blocks.x) * blocks.y * blocks.z; }
 };
 
-int64_t most_blocks(const luxel_photometric_loss_args& args) { return Grid(args, 1 << 30).count(); }
+int64_t max_blocks(const luxel_photometric_loss_args& args) { return Grid(args, 1 << 30).count(); }
 
 int check(const luxel_photometric_loss_args& args, const char* stage) {
   if (args.dtype) return fail("%s: the GPU has float32 only", stage);
@@ -277,7 +277,7 @@ int check(const luxel_photometric_loss_args& args, const char* stage) {
 extern "C" {
 
 int64_t luxel_photometric_loss_workspace(const luxel_photometric_loss_args* args) {
-  return luxel::most_blocks(*args) * luxel::kSums * static_cast<int64_t>(sizeof(float));
+  return luxel::max_blocks(*args) * luxel::kSums * static_cast<int64_t>(sizeof(float));
 }
 
 int luxel_photometric_loss_fwd(const luxel_photometric_loss_args* args) {

@@ -17,7 +17,7 @@ void take_out_means(const luxel_view_adam_args& args) {
 
 void take_out_directions(const luxel_view_adam_args& args) {
   const int64_t count = static_cast<int64_t>(args.views) * args.width;
-  double along[kMostDirections] = {};
+  double along[kMaxDirections] = {};
   for (int64_t i = 0; i < count; ++i)
     for (int g = 0; g < args.directions; ++g) along[g] += static_cast<double>(args.common[i * args.directions + g]) * args.values[i];
   for (int64_t i = 0; i < count; ++i) {
@@ -32,7 +32,7 @@ void take_out_directions(const luxel_view_adam_args& args) {
 
 extern "C" int luxel_view_adam(const luxel_view_adam_args* args) {
   using namespace luxel;
-  if (args->directions > kMostDirections) return fail("view_adam: %d directions, at most %d", args->directions, kMostDirections);
+  if (args->directions > kMaxDirections) return fail("view_adam: %d directions, at most %d", args->directions, kMaxDirections);
   if (args->skip[0] != 0) return 0;
   for (int b = 0; b < args->views_of_step; ++b)
     for (int p = 0; p < args->width; ++p) move_parameter(*args, b, p);

@@ -21,22 +21,22 @@ __device__ void take_out_means(const luxel_view_adam_args& args) {
 }
 
 __device__ void take_out_directions(const luxel_view_adam_args& args) {
-  __shared__ float of_warps[kWarps][kMostDirections], along[kMostDirections];
+  __shared__ float of_warps[kWarps][kMaxDirections], along[kMaxDirections];
   const int64_t count = static_cast<int64_t>(args.views) * args.width;
-  float sums[kMostDirections] = {};
+  float sums[kMaxDirections] = {};
   for (int64_t i = threadIdx.x; i < count; i += kThreads) {
     const float value = args.values[i];
 #pragma unroll
-    for (int g = 0; g < kMostDirections; ++g)
+    for (int g = 0; g < kMaxDirections; ++g)
       if (g < args.directions) sums[g] += args.common[i * args.directions + g] * value;
   }
 #pragma unroll
-  for (int g = 0; g < kMostDirections; ++g) {
+  for (int g = 0; g < kMaxDirections; ++g) {
     const float sum = warp_sum(sums[g]);
     if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32][g] = sum;
   }
   __syncthreads();
-  if (threadIdx.x < kMostDirections) {
+  if (threadIdx.x < kMaxDirections) {
     float sum = 0.0f;
     for (int w = 0; w < kWarps; ++w) sum += of_warps[w][threadIdx.x];
     along[threadIdx.x] = sum;
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kThreads) view_adam_kernel(const luxel_view_ad
 
 extern "C" int luxel_view_adam(const luxel_view_adam_args* args) {
   using namespace luxel;
-  if (args->directions > kMostDirections) return fail("view_adam: %d directions, at most %d", args->directions, kMostDirections);
+  if (args->directions > kMaxDirections) return fail("view_adam: %d directions, at most %d", args->directions, kMaxDirections);
   LUXEL_CUDA(cudaSetDevice(args->device));
   return launch("view_adam", view_adam_kernel, 1, kThreads, 0, args->stream, *args);
 }

@@ -6,7 +6,7 @@
 
 namespace luxel {
 
-constexpr int kMostDirections = 8;
+constexpr int kMaxDirections = 8;
 
 // b: place in the step. Does nothing where an earlier one is the same view.
 LUXEL_HD void move_parameter(const luxel_view_adam_args& args, int b, int p) {

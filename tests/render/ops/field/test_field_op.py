@@ -14,7 +14,7 @@ from luxel.render.fields.encodings import Grid, GridEncoding
 from luxel.render.fields.field import Field
 from luxel.render.fields.mlp import Mlp
 from luxel.render.ops.field.encode_grid import encode_grid, hashed_code
-from luxel.render.ops.field.field import LEAST_SORTED_TRAINING, covered, field
+from luxel.render.ops.field.field import MIN_SORTED_TRAINING, covered, field
 from luxel.render.ops.field.mlp import ACTIVATIONS, Network, mlp
 from luxel.render.ops.field.order_positions import order_positions
 from luxel.render.reference.field.encode_grid import encode_grid_reference
@@ -237,7 +237,7 @@ def test_a_field_sorts_what_is_not_coherent(device, monkeypatch):
     )
     grid = FIELDS["few levels"][0]
     model = Field(GridEncoding(grid, device=device), Mlp(grid.width, 3, width=32, device=device))
-    x = torch.rand(LEAST_SORTED_TRAINING, 3, device=device)
+    x = torch.rand(MIN_SORTED_TRAINING, 3, device=device)
     out = model(x)
     model(x[1:])
     with torch.no_grad():

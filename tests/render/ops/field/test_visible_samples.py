@@ -38,7 +38,7 @@ def marched(
 
 
 def chosen(
-    raw: Samples, density: Tensor, least_alpha: float = 0.0, least: float = 1e-4
+    raw: Samples, density: Tensor, min_alpha: float = 0.0, least: float = 1e-4
 ) -> tuple[list[Tensor], Tensor]:
     """The samples of each ray that the float64 reference sees, and how near any of them was to not being seen."""
     ranges = raw.ranges.cpu()
@@ -48,16 +48,16 @@ def chosen(
         ranges,
         scale=SCALE,
         min_transmittance=least,
-        least_alpha=least_alpha,
+        min_alpha=min_alpha,
     )
     return [ranges[r, 0] + row.nonzero()[:, 0] for r, row in enumerate(seen)], margin
 
 
-@pytest.mark.parametrize("least_alpha", [0.0, 0.02])
-def test_it_is_the_reference(precision, least_alpha):
+@pytest.mark.parametrize("min_alpha", [0.0, 0.02])
+def test_it_is_the_reference(precision, min_alpha):
     raw, density = marched(301, precision)
-    actual = visible_samples(raw, density, capacity=90_000, scale=SCALE, least_alpha=least_alpha)
-    expected, margin = chosen(raw, density, least_alpha)
+    actual = visible_samples(raw, density, capacity=90_000, scale=SCALE, min_alpha=min_alpha)
+    expected, margin = chosen(raw, density, min_alpha)
     clear = margin > (3e-4 if density.dtype == torch.float32 else 1e-9)
     assert clear.double().mean() > (0.8 if density.dtype == torch.float32 else 0.99)
     ranges = actual.ranges.cpu()
@@ -113,14 +113,12 @@ def test_by_hand(device):
     actual = visible_samples(raw, density[:, 1], capacity=60)
     assert actual.counters.tolist()[:4] == [39, 39, 4, 0]
     assert actual.ranges[:, 1].tolist() == [34, 0, 3, 2]
-    few = visible_samples(raw, density[:, 1], capacity=60, least_alpha=0.5)
+    few = visible_samples(raw, density[:, 1], capacity=60, min_alpha=0.5)
     assert few.ranges[:, 1].tolist() == [2, 0, 1, 0]
     first, second = (int(few.ranges[r, 0]) for r in (0, 2))
     assert few.t[first : first + 2].tolist() == [203, 235] and few.t[second].item() == 243
     assert few.positions[second].tolist() == [43] * 3 and few.directions[second].tolist() == [143] * 3
-    deep = visible_samples(
-        raw, density[:, 1], capacity=60, least_alpha=0.5, scale=0.01, min_transmittance=0.0
-    )
+    deep = visible_samples(raw, density[:, 1], capacity=60, min_alpha=0.5, scale=0.01, min_transmittance=0.0)
     assert deep.ranges[:, 1].tolist() == [0, 0, 0, 0] and deep.counters[ASKED] == 0 and not deep.t.any()
 
 
@@ -186,7 +184,7 @@ def test_rays_that_see_nothing_are_doubled(device):
     precision = {"device": device, "dtype": torch.float32}
     live = torch.tensor([100], dtype=torch.int32, device=device)
     raw, density = marched(150, precision, live=live)
-    visible_samples(raw, density - 40, capacity=99, live=live, target=50, least_alpha=0.5)
+    visible_samples(raw, density - 40, capacity=99, live=live, target=50, min_alpha=0.5)
     assert live.item() == 150
     visible_samples(raw, density, capacity=99, live=live)
     assert live.item() == 150  # no target

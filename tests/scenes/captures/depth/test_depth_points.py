@@ -75,7 +75,7 @@ def test_maps_come_before_points() -> None:
 
 
 def test_large_clouds_are_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("luxel.scenes.captures.depth.points.MOST_POINTS", 10)
+    monkeypatch.setattr("luxel.scenes.captures.depth.points.MAX_POINTS", 10)
     cloud = np.arange(90.0).reshape(30, 3)
     cloud[3] = np.inf
     few = thinned(cloud)

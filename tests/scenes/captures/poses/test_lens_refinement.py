@@ -50,7 +50,7 @@ def test_a_principal_point_stays_where_only_noise_would_move_it() -> None:
     lens_refinement.adjust(pycolmap, freed, principal_point=True)
     freed.update_point_3d_errors()
     gain = 1 - freed.compute_mean_reprojection_error() / model.compute_mean_reprojection_error()
-    assert 0 < gain < lens_refinement.LEAST_CENTRE_GAIN  # the noise does fit a little better
+    assert 0 < gain < lens_refinement.MIN_CENTRE_GAIN  # the noise does fit a little better
     assert with_principal_point(pycolmap, model) is model
 
 

@@ -18,7 +18,7 @@ from luxel.render.geometry.camera import Camera
 from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.editing.stroke_messages import (
     MAX_MESSAGE,
-    MOST_POINTS,
+    MAX_POINTS,
     BrushRadius,
     StrokeCancelled,
     StrokePart,
@@ -52,7 +52,7 @@ def test_messages_of_a_page_are_read() -> None:
         {"points": [0.5, 1e9]},
         {"points": [0.5, "0.5"]},
         {"points": [0.5, True]},
-        {"points": [0.5] * (2 * MOST_POINTS + 2)},
+        {"points": [0.5] * (2 * MAX_POINTS + 2)},
         {"points": {"0": 0.5}},
         {"radius": -0.1},
         {"radius": float("nan")},

@@ -5,7 +5,7 @@ import { Overlay } from "./overlay.js";
 import { simplify } from "./polyline.js";
 
 const POLICY_VIOLATION = 1008; // close code: the server does not want this connection again
-const MOST_POINTS = 500; // of one message
+const MAX_POINTS = 500; // of one message
 const TOLERANCE = 0.5; // CSS pixels by which a line may change when points are left out
 const STEP = 1; // CSS pixels between points that are noted
 const RESIZE = 1.15; // factor of the keys [ and ]
@@ -183,7 +183,7 @@ class FreehandTool {
     if (this.#waiting || stroke === undefined || this.#socket?.readyState !== WebSocket.OPEN) return;
     const news = stroke.unsent.length > (stroke.sent ? 1 : 0); // a part begins with the last point of the one before
     if (!stroke.last && (stroke.radius === 0 || !news)) return;
-    const points = simplify(stroke.unsent, TOLERANCE, MOST_POINTS);
+    const points = simplify(stroke.unsent, TOLERANCE, MAX_POINTS);
     stroke.unsent = points.slice(-1);
     stroke.sent = true;
     const { width, height } = this.#overlay.canvas.getBoundingClientRect();

@@ -6,7 +6,7 @@ import { Screen } from "./canvas.js";
 import { videoCodecs } from "./video.js";
 
 const HEADER = 24; // bytes before an image
-const MOST_WAITING = 2048; // bytes that may wait to be sent before a camera is held back
+const MAX_WAITING = 2048; // bytes that may wait to be sent before a camera is held back
 const RETRY = 10; // milliseconds after which a held camera is tried again
 const KEY = 4; // flag of a frame of video that needs none before it
 const VIDEO = [null, "h264", "vp8"]; // codecs by number
@@ -75,7 +75,7 @@ export class StreamClient {
   // Sends the newest camera; on a slow link it waits.
   #sendCamera() {
     if (this.#socket?.readyState !== WebSocket.OPEN || this.#newest === null || this.#newest === this.#sent) return;
-    if (this.#socket.bufferedAmount > MOST_WAITING) {
+    if (this.#socket.bufferedAmount > MAX_WAITING) {
       if (!this.#held) setTimeout(() => ((this.#held = false), this.#sendCamera()), RETRY);
       this.#held = true;
       return;
