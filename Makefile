@@ -88,6 +88,7 @@ demo: build
 lint: $(STAMPS)/test-tools
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	@$(BIN)/python tests/layout_report.py
 
 types: $(STAMPS)/test-tools
 	$(BIN)/pyright --pythonpath $(BIN)/python

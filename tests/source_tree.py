@@ -22,12 +22,6 @@ FOLDERS = (*PRODUCTION, "cuda", "tests", "docs", "examples")
 CODE = (".py", ".h", ".cuh", ".cu", ".cpp")
 TEXT = (*CODE, ".md", ".js", ".css", ".html", ".cmake", ".txt")
 
-MAX_LINES, MAX_FILES = 400, 25
-# Files and folders that are better larger, each with its reason.
-LARGER: dict[str, str] = {
-    "tests/endurance": "one file a part of the tool, which a command line names",
-    "tests/render/backends/test_backend_tinycudann.py": "one contract, shared by the stand-in and the real library",
-}
 # Production code that reads the plain references, each with its reason.
 WITNESSES = {"viewer/bench/raster/quality.py": "the reference is the witness of measured quality"}
 # Pairs of modules that import each other inside functions, each with its reason.
@@ -103,7 +97,13 @@ PHRASES = {
     r"\bshots?\b": "camera sample, or view",
     r"<{7} |>{7} ": "one side of a merge conflict",
 }
-RETIRED_FILES = {"kinds", "optimiser", "learner", "learning", "stepper"}
+RETIRED_LIMITS = re.compile(
+    r"_?(MOST|LEAST)_[A-Z0-9_]+|[A-Z_]+_(MOST|LEAST)|k(Most|Least)[A-Z]\w*"
+)  # MAX_, MIN_
+RETIRED_FILES = {
+    *("kinds", "optimiser", "learner", "learning", "stepper", "known_facts", "learnt_views", "kept_lenses"),
+    *("names_elsewhere", "page_start", "leftovers", "weak_method", "fair_turns", "plain", "origin"),
+}
 
 
 def files(*folders: str, suffixes: tuple[str, ...] = CODE) -> list[Path]:
@@ -227,16 +227,12 @@ def unranked() -> list[str]:
     return sorted({room(name) for name in modules()} - ranked)
 
 
-def long_files() -> list[str]:
-    large = [path for path in files(*FOLDERS) if (ROOT / path).read_text().count("\n") > MAX_LINES]
-    return [str(path) for path in large if str(path) not in LARGER]
-
-
-def full_folders() -> list[str]:
-    parents = [str(path.parent) for path in files(*FOLDERS)]
-    return sorted(
-        folder for folder in set(parents) if parents.count(folder) > MAX_FILES and folder not in LARGER
-    )
+def without_topic() -> list[str]:
+    """Packages whose `__init__.py` does not begin with a sentence about them."""
+    packages = [path for path in modules().values() if path.name == "__init__.py"]
+    return [
+        str(path.parent) for path in packages if not ast.get_docstring(ast.parse((ROOT / path).read_text()))
+    ]
 
 
 def names_in(path: Path) -> set[str]:
@@ -257,7 +253,10 @@ def written_files(suffixes: tuple[str, ...]) -> Iterator[Path]:
 
 def retired_names() -> list[str]:
     named = [
-        f"{path}: {name}" for path in written_files(CODE) for name in sorted(names_in(path) & {*IDENTIFIERS})
+        f"{path}: {name}"
+        for path in written_files(CODE)
+        for name in sorted(names_in(path))
+        if name in IDENTIFIERS or RETIRED_LIMITS.fullmatch(name)
     ]
     return named + [str(path) for path in written_files(CODE) if path.stem in RETIRED_FILES]
 
@@ -276,8 +275,7 @@ RULES: dict[str, Callable[[], list[str]]] = {
     "modules do not import each other in a circle": import_cycles,
     "rooms of render import what stands before them": wrong_way,
     "every room of render has a rank": unranked,
-    "files have at most 400 lines": long_files,
-    "folders hold at most 25 source files": full_folders,
+    "every package says its topic": without_topic,
     "names are those of the glossary": retired_names,
     "words are those of the glossary": retired_words,
 }
