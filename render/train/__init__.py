@@ -17,7 +17,7 @@ __getattr__ = lazy_exports(
     {
         "StepReport": "monitor.reports",
         "TrainConfig": "config",
-        "TrainResult": "reports",
+        "TrainResult": "monitor.reports",
         "Trainer": "trainer",
     },
 )
