@@ -12,6 +12,7 @@
 #   make wheel-cpu the same without CUDA kernels in dist/cpu/   make sdist   the source archive in dist/
 #
 # PYTHON: the interpreter to build .venv from.   VENV: where it goes.   TORCH: the torch to install where none is.
+# CUDA_ARCHITECTURES: the GPUs to build kernels for (90-real, release, ...); unset: the present GPU, without one none.
 # TEST_JOBS: number of pytest processes.         PYTEST_ARGS: further arguments of pytest, such as `-k camera`.
 PYTHON ?= python3
 VENV ?= .venv
@@ -20,8 +21,7 @@ STAMPS := build/stamps/$(subst /,_,$(VENV))
 GPU := $(wildcard /dev/nvidia0 /dev/nvidiactl)
 # Without a GPU the torch that this repository is tested with; with one, the newest that pip finds for it.
 TORCH ?= $(if $(GPU),torch,torch==2.13.0)
-# The present GPU, or one architecture that proves the CUDA sources compile. Releases leave it empty.
-CUDA_ARCHITECTURES ?= $(if $(GPU),native,90-real)
+CUDA_ARCHITECTURES ?= $(if $(GPU),native)
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 CORES := $(shell nproc 2>/dev/null || echo 2)
 TEST_JOBS ?= $(shell [ $(CORES) -lt 4 ] && echo $(CORES) || echo 4)
@@ -56,8 +56,20 @@ NATIVE_SOURCES := $(shell find cuda -type f -not -name '*.md')
 $(STAMPS)/native: $(STAMPS)/builder pyproject.toml $(NATIVE_SOURCES)
 	@echo 'Building the native libraries and installing luxel (editable)'
 	@PATH="$(abspath $(BIN)):$$PATH" $(PIP) install -qq --no-build-isolation --no-deps \
-	  --config-settings=cmake.define.LUXEL_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES) --editable .
+	  --config-settings=cmake.define.LUXEL_CUDA=$(if $(CUDA_ARCHITECTURES),ON,OFF) \
+	  $(if $(CUDA_ARCHITECTURES),--config-settings=cmake.define.LUXEL_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES)) --editable .
 	@touch $@
+
+# Where an nvcc is, tests prove that the CUDA sources compile, in a folder that no installation uses.
+$(STAMPS)/cuda-check: $(STAMPS)/builder $(NATIVE_SOURCES)
+	@PATH="$(abspath $(BIN)):$$PATH" cmake -S cuda -B build/cuda-check -G Ninja -DPython_EXECUTABLE=$(abspath $(BIN)/python) \
+	  -DLUXEL_CUDA=ON -DLUXEL_CUDA_ARCHITECTURES=90-real > build/cuda-check.log
+	@if grep -q 'luxel: no CUDA compiler found' build/cuda-check.log; then echo 'No nvcc: the CUDA sources are not compiled'; else \
+	  echo 'Compiling the CUDA sources'; PATH="$(abspath $(BIN)):$$PATH" cmake --build build/cuda-check --target luxel_cuda -- --quiet; fi
+	@touch $@
+
+# A build with kernels has compiled them.
+CUDA_CHECK := $(if $(CUDA_ARCHITECTURES),,$(STAMPS)/cuda-check)
 
 # $(call requirements,EXPRESSION): installs a list of requirements from the table `project` of pyproject.toml.
 requirements = $(BIN)/python -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
@@ -96,10 +108,10 @@ types: $(STAMPS)/test-tools
 # A file's tests share a process, as they share fixtures. Threads that wait sleep: there are more of them than cores.
 pytest = OMP_WAIT_POLICY=passive $(BIN)/python -m pytest --numprocesses=$(TEST_JOBS) --dist=loadfile
 
-test: lint types build
+test: lint types build $(CUDA_CHECK)
 	$(pytest) -m 'not slow' $(PYTEST_ARGS)
 
-test-all: lint types build $(STAMPS)/docs-tools
+test-all: lint types build $(STAMPS)/docs-tools $(CUDA_CHECK)
 	$(pytest) --error-sites check $(PYTEST_ARGS)
 
 docs: build $(STAMPS)/docs-tools
