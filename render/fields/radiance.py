@@ -348,7 +348,7 @@ class RadianceField(Application):
             density,
             capacity=capacity,
             scale=self.scale,
-            min_alpha=self.config.min_alpha,
+            min_alpha=self.config.least_alpha,
             live=self.live,
             target=target,
             raw_target=_target_count(room),

@@ -39,7 +39,7 @@ class RadianceConfig(FieldConfig):
     marched: Annotated[int, Bounds(0, 64)] | None = None
     """Batches of samples that are marched and evaluated for density alone, to fill one batch with visible samples;
     0: a step takes all samples. None: 4, in a whole place 2."""
-    min_alpha: ShareBelow1 = 0.0
+    least_alpha: ShareBelow1 = 0.0
     """With `marched`: leave out samples whose alpha is below this."""
     huber: Positive = 0.1
     """Error of a colour, in [0, 1], above which the loss grows linearly."""

@@ -17,7 +17,7 @@ class SolveOptions(Options):
     """Factor on the votes for the background; above 1, doubtful primitives become background."""
     least_margin: Annotated[float, Bounds(1, 1000)] = 1.0
     """Least ratio of most to second most votes; primitives below it are undecided."""
-    min_weight: Annotated[float, Bounds(0, 10**6)] = 0.0
+    least_weight: Annotated[float, Bounds(0, 10**6)] = 0.0
     """Least number of votes for the leading label, pixels; primitives below it are undecided."""
     neighbours: Annotated[int, Bounds(0, MOST)] = 8
     """Nearest neighbours that give undecided primitives their label, and that smoothing compares; 0: none."""

@@ -62,7 +62,7 @@ def solve(
         raise ValueError(f"votes must be of {scene.count} primitives, got {list(votes.seen.shape)}")
     leaders = votes.leaders(options.background_bias)
     margin = torch.where(leaders.top > 0, leaders.top / leaders.second, 0)
-    undecided = (margin < options.least_margin) | (leaders.top < options.min_weight)
+    undecided = (margin < options.least_margin) | (leaders.top < options.least_weight)
     labels = leaders.label.masked_fill(undecided, NO_LABEL)
     if not options.neighbours or scene.count < 2:
         return Solution(labels, margin, torch.zeros_like(undecided))

@@ -146,7 +146,7 @@ def test_margin_bias_and_limits():
     assert plain.margin.tolist() == pytest.approx([1.25, 9, math.inf, 0])
     biased = solve(line(4), GivenVotes(sums), SolveOptions(neighbours=0, background_bias=2))
     assert biased.labels.tolist() == [0, 1, 1, NO_LABEL]
-    strict = solve(line(4), GivenVotes(sums), SolveOptions(neighbours=0, least_margin=2, min_weight=1))
+    strict = solve(line(4), GivenVotes(sums), SolveOptions(neighbours=0, least_margin=2, least_weight=1))
     assert strict.labels.tolist() == [NO_LABEL, 1, NO_LABEL, NO_LABEL]
 
 
