@@ -27,7 +27,7 @@ from safetensors.torch import load_file
 STEPS = 50
 DENSE = ("refine-start", "10"), ("refine-every", "10"), ("refine-stop", "45")
 SEEDED = ["--device", "cpu", "--seed", "3", "--steps", str(STEPS)]
-QUICK = ["--no-lpips", "--no-check-capture", "--max-size", "96"]
+QUICK = ["--no-lpips", "--no-check-capture", "--max-size", "96", "--init.max-points", "2000"]
 SCENES = """
 from luxel.scenes import dynamic_scene, save_dnerf
 from luxel.scenes.synthetic.{module} import default_camera_samples
@@ -53,10 +53,10 @@ def cases(still: str, moving: str, made: Path) -> dict[str, list[str]]:
         for strategy in ("split", "mcmc", "adaptive"):
             result[f"{primitive}-{strategy}"] = [still, "--primitive", primitive, *refined(strategy)]
         result[f"{primitive}-fixed"] = [still, "--primitive", primitive, "--strategy", "fixed"]
-    for strategy in ("shaping", "fixed"):
-        result[f"convexes-{strategy}"] = [still, "--primitive", "convexes", "--strategy", strategy]
-    for strategy in ("spacetime", "fixed"):
-        result[f"gaussians4d-{strategy}"] = [moving, "--primitive", "gaussians4d", "--strategy", strategy]
+    result["convexes-shaping"] = [still, "--primitive", "convexes", *refined("shaping")]
+    result["convexes-fixed"] = [still, "--primitive", "convexes", "--strategy", "fixed"]
+    result["gaussians4d-spacetime"] = [moving, "--primitive", "gaussians4d", *refined("spacetime")]
+    result["gaussians4d-fixed"] = [moving, "--primitive", "gaussians4d", "--strategy", "fixed"]
     result["learned-views"] = [
         still,
         "--exposure",
@@ -87,7 +87,7 @@ def run(luxel: str, words: list[str]) -> None:
 
 def result_of(luxel: str, words: list[str], folder: Path) -> dict[str, np.ndarray]:
     """The tensors of the last checkpoint by name, and the pixels of an image of the scene."""
-    quick = QUICK if "--field" not in words else QUICK[2:] if "radiance" in words else []
+    quick = QUICK if "--field" not in words else QUICK[2:4] if "radiance" in words else []
     run(luxel, ["train", *words, "--run", str(folder), *SEEDED, *quick])
     checkpoint = sorted((folder / "checkpoints").glob("*.safetensors"))[-1]
     tensors = {name: tensor.numpy() for name, tensor in load_file(checkpoint).items()}
