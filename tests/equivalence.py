@@ -39,6 +39,11 @@ MESH = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n
 
 
 def refined(strategy: str) -> list[str]:
+    """Options with which a strategy adds and removes primitives several times within the steps."""
+    if strategy in ("split", "mcmc"):  # their windows are shares of the run
+        return ["--strategy", strategy, f"--{strategy}.cap-max", "6000"]
+    if strategy == "shaping":
+        return ["--strategy", strategy, "--shaping.refine-stop", "25000", "--shaping.grow-sigma", "0"]
     return [
         "--strategy",
         strategy,
@@ -74,7 +79,12 @@ def cases(still: str, moving: str, made: Path) -> dict[str, list[str]]:
         "--downweight-blur",
     ]
     for field, data in (("image", made / "image.png"), ("sdf", made / "mesh.obj"), ("radiance", still)):
-        result[f"field-{field}"] = [str(data), "--field", field]
+        result[f"field-{field}"] = [
+            str(data),
+            "--field",
+            field,
+            *(["--batch", "4096"] if field == "radiance" else []),
+        ]
     return result
 
 
