@@ -12,16 +12,16 @@ import numpy as np
 import torch
 
 from luxel.render.geometry.camera import Camera
-from luxel.scenes.captures.geometry import (
+from luxel.scenes.errors import CaptureError
+from luxel.scenes.files.ply import write_atomically
+from luxel.scenes.files.reading import read_bytes, reading
+from luxel.scenes.geometry import (
     OPENGL_TO_OPENCV,
     invert_rigid,
     quaternion_from_rotation,
     rigid_from_matrix,
     rotation_from_quaternion,
 )
-from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.ply import write_atomically
-from luxel.scenes.files.reading import read_bytes, reading
 
 
 @dataclass

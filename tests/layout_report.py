@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from functools import cache
 
-from source_tree import CODE, FOLDERS, ROOT, files, import_graph, modules
+from source_tree import CODE, FOLDERS, ROOT, circles, files, import_graph, modules
 
 SHOWN = 10
 
@@ -26,18 +26,19 @@ def fullest_folders() -> list[str]:
 
 
 def longest_chain() -> list[str]:
-    """The longest chain of imports, ended by a module that imports none of luxel."""
+    """The longest chain of imports, ended by a module that imports none of luxel; imports in a circle do not count."""
     graph = import_graph()
+    circle_of = {name: number for number, circle in enumerate(circles(graph)) for name in circle}
 
     @cache
-    def chain(name: str, above: frozenset[str] = frozenset()) -> tuple[str, ...]:
-        others = [other for other in graph[name] if other not in above]
-        return (name, *max((chain(other) for other in sorted(others)), key=len, default=()))
+    def chain(name: str) -> tuple[str, ...]:
+        others = [
+            other for other in sorted(graph[name]) if circle_of.get(name, -1) != circle_of.get(other, -2)
+        ]
+        return (name, *max(map(chain, others), key=len, default=()))
 
-    chains = sorted((chain(name) for name in graph), key=len, reverse=True)
-    return [
-        f"{len(chain):5} {' > '.join(name.removeprefix('luxel.') for name in chain)}" for chain in chains[:1]
-    ]
+    longest = max(map(chain, sorted(graph)), key=len, default=())
+    return [f"{len(longest):5} {' > '.join(name.removeprefix('luxel.') for name in longest)}"]
 
 
 def mutual_pairs() -> list[str]:
@@ -49,7 +50,8 @@ def mutual_pairs() -> list[str]:
             pair = (str(paths[name].parent), str(paths[other].parent))
             imports[pair].append(f"{name} > {other}")
     return [
-        f"{one} ({len(imports[one, other])}) <-> {other} ({len(imports[other, one])})"
+        f"{one} ({len(imports[one, other])}) <-> {other} ({len(imports[other, one])}): "
+        + ", ".join(min(imports[one, other], imports[other, one], key=len)[:SHOWN]).replace("luxel.", "")
         for one, other in sorted(imports)
         if one < other and (other, one) in imports and not other.startswith(f"{one}/")
     ]

@@ -165,8 +165,8 @@ def parse(name: str, arguments: Sequence[str]) -> Any:
     import tyro
 
     from luxel.render.bounds import check_all, unchecked
-    from luxel.viewer.commands.options import option_name, refuse_empty
     from luxel.viewer.help_texts import description, join_option_lines
+    from luxel.viewer.options import option_name, refuse_empty
     from luxel.viewer.process.streams import drawn_outputs
 
     refuse_empty(arguments)

@@ -19,7 +19,7 @@ from luxel.render.segment.objects import Objects, SceneObject, has_objects, load
 from luxel.render.segment.providers.mobile_sam import MobileSamSegmenter
 from luxel.scenes.captures.images.true_ids import have_ids, read_ids
 from luxel.scenes.synthetic.id_segmenter import IdSegmenter
-from luxel.viewer.commands.options import SegmenterName
+from luxel.viewer.options import SegmenterName
 
 
 def find_view(views: Sequence[View], name: str) -> View:

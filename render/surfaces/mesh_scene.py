@@ -46,7 +46,7 @@ class Image(NamedTuple):
 
 @dataclass
 class MeshScene:
-    """A mesh with what drawing needs; has the attributes of `luxel.viewer.web.images.drawable.Drawable`.
+    """A mesh with what drawing needs; has the attributes of `luxel.viewer.scene_loading.drawable.Drawable`.
 
     Args:
         mesh: float32, with at least one triangle; all of its vertices are finite.

@@ -20,7 +20,6 @@ from luxel.scenes.captures.depth.depth_maps import (
 )
 from luxel.scenes.captures.formats.capture_format import Progress, ReadOptions, ignore_progress
 from luxel.scenes.captures.formats.registry import detect_format
-from luxel.scenes.captures.geometry import estimate_centre, estimate_up, invert_rigid
 from luxel.scenes.captures.images.exposure_data import relative_stops
 from luxel.scenes.captures.images.images import (
     ImageReader,
@@ -39,6 +38,7 @@ from luxel.scenes.captures.panoramas.layout import PanoramaOptions
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.images.image_decoding import set_max_megapixels
 from luxel.scenes.files.reading import reading
+from luxel.scenes.geometry import estimate_centre, estimate_up, invert_rigid
 
 MASK_USES = ("auto", "cutout", "ignore", "none")
 POSE_USES = ("keep", "refine")

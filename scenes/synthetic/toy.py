@@ -13,8 +13,8 @@ from PIL import Image
 
 from luxel.render.geometry.camera import Camera, Points
 from luxel.render.primitives.gaussians import SH_C0, Gaussians
-from luxel.scenes.captures.geometry import OPENGL_TO_OPENCV
 from luxel.scenes.files.ply import save_points
+from luxel.scenes.geometry import OPENGL_TO_OPENCV
 from luxel.scenes.paths import orbit
 
 Render = Callable[[Gaussians, Camera], np.ndarray]

@@ -20,12 +20,12 @@ import numpy as np
 
 from luxel.scenes.captures.contents import CaptureContents
 from luxel.scenes.captures.formats.capture_format import ReadOptions
-from luxel.scenes.captures.geometry import estimate_centre, invert_rigid
 from luxel.scenes.captures.open_capture import read_contents
 from luxel.scenes.captures.poses import features
 from luxel.scenes.captures.poses.pose_refinement import similarity
 from luxel.scenes.captures.poses.sfm import estimate_poses
 from luxel.scenes.errors import CaptureError
+from luxel.scenes.geometry import estimate_centre, invert_rigid
 from luxel.scenes.synthetic.captures.pose_captures import POSE_CAPTURES, write_pose_capture
 
 

@@ -41,7 +41,7 @@ class Server:
     def __enter__(self) -> Server:
         environment = {**os.environ, "LUXEL_TOKEN": TOKEN, "PYTHONUNBUFFERED": "1"}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "luxel.viewer.commands.console", *self._command],
+            [sys.executable, "-m", "luxel.viewer.console", *self._command],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

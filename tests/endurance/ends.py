@@ -151,7 +151,7 @@ def serve() -> None:
 def _command(request: dict[str, Any]) -> None:
     """Runs a command in the forked process, which ends with it."""
     from luxel.render.storage import journal
-    from luxel.viewer.commands import console
+    from luxel.viewer import console
 
     folder = Path(request["folder"])
     nothing = os.open(os.devnull, os.O_RDONLY)

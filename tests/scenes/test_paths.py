@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from luxel.render.geometry.camera import Camera
-from luxel.scenes.captures.geometry import quaternion_from_rotation, rotation_from_quaternion
 from luxel.scenes.errors import CaptureError
+from luxel.scenes.geometry import quaternion_from_rotation, rotation_from_quaternion
 from luxel.scenes.paths import (
     interpolate,
     interpolate_times,

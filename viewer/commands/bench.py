@@ -20,8 +20,8 @@ from luxel.viewer.commands.bench_fields import Fields
 from luxel.viewer.commands.bench_record import Record
 from luxel.viewer.commands.bench_segment import SegmentBench
 from luxel.viewer.commands.bench_view import View
-from luxel.viewer.commands.options import DeviceName, LensUse, optional, pick_device
 from luxel.viewer.help_texts import description
+from luxel.viewer.options import DeviceName, LensUse, optional, pick_device
 
 if TYPE_CHECKING:
     import torch

@@ -15,7 +15,7 @@ import tyro
 from luxel.render.bounds import Bounds, Folder, Options, Positive, Repeats
 from luxel.render.fields.applications import FieldName, application_type
 from luxel.render.fields.config import GridName
-from luxel.viewer.commands.options import DeviceName, optional, pick_device
+from luxel.viewer.options import DeviceName, optional, pick_device
 
 if TYPE_CHECKING:
     from luxel.viewer.bench.fields import measure as fields

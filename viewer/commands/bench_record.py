@@ -11,7 +11,7 @@ import tyro
 
 from luxel.render.bounds import Folder, Options, Positive
 from luxel.render.errors import LuxelError
-from luxel.viewer.commands.options import DeviceName, optional, pick_device
+from luxel.viewer.options import DeviceName, optional, pick_device
 
 if TYPE_CHECKING:
     from luxel.viewer.bench.record import store

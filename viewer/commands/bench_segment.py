@@ -14,7 +14,7 @@ from luxel.render.bounds import Bounds, Folder, Options, Repeats, Steps
 from luxel.render.primitives import PRIMITIVES, PrimitiveName
 from luxel.render.segment.options import SolveOptions
 from luxel.viewer.bench.segment.choices import PartName, ProviderName
-from luxel.viewer.commands.options import DeviceName, optional, pick_device
+from luxel.viewer.options import DeviceName, optional, pick_device
 
 if TYPE_CHECKING:
     from luxel.viewer.bench.segment import measure

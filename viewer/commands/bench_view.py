@@ -12,7 +12,7 @@ import tyro
 from luxel.render.bounds import Bounds, Folder, Options, Positive
 from luxel.render.errors import LuxelError
 from luxel.viewer.bench.view.installed import CHROMIUM
-from luxel.viewer.commands.options import DeviceName, pick_device
+from luxel.viewer.options import DeviceName, pick_device
 from luxel.viewer.web.transport.figures import WINDOW
 
 if TYPE_CHECKING:
@@ -104,8 +104,8 @@ class View(Options):
 
     @staticmethod
     def _render(path: Path, device: torch.device) -> dict[str, Any]:
+        from luxel.viewer.scene_loading.drawable import render_function
         from luxel.viewer.scene_loading.mesh_files import load_shown
-        from luxel.viewer.web.images.drawable import render_function
 
         scene = load_shown(path).to(device)
         return {

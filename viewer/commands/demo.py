@@ -14,7 +14,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.runs.folder.owner import own
 from luxel.render.train.config import TrainConfig
 from luxel.scenes.captures.demo import CREDIT, demo_path
-from luxel.viewer.commands.options import DeviceName, Serve, pick_device
+from luxel.viewer.options import DeviceName, Serve, pick_device
 
 if TYPE_CHECKING:
     from luxel.render.train import Trainer, TrainResult

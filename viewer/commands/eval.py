@@ -13,8 +13,8 @@ from luxel.render.backends import Backend
 from luxel.render.bounds import Every, Folder, Megapixels, Options, Pixels
 from luxel.render.errors import LuxelError
 from luxel.render.train.config import TrainConfig
-from luxel.viewer.commands.options import DeviceName, optional, pick_device
 from luxel.viewer.doctor import facts as machine_facts
+from luxel.viewer.options import DeviceName, optional, pick_device
 
 if TYPE_CHECKING:
     import torch
@@ -91,6 +91,7 @@ class Eval(Options):
         from luxel.render.train.start import scene_extent
         from luxel.viewer.progress import describe, opening
         from luxel.viewer.reports.scoring import background_of, psnr_in_words, score
+        from luxel.viewer.scene_loading.drawable import render_function
         from luxel.viewer.scene_loading.learned_views import cameras_of_run, refined_views, shutters_of_run
         from luxel.viewer.scene_loading.runs import (
             check_axes,
@@ -100,7 +101,6 @@ class Eval(Options):
         )
         from luxel.viewer.scene_loading.scene_facts import known_facts
         from luxel.viewer.segmenting import segmentation_scores
-        from luxel.viewer.web.images.drawable import render_function
 
         device = pick_device(self.device)
         check_axes(self.scene, self.scene_axes)

@@ -12,8 +12,8 @@ import tyro
 from luxel.render.bounds import Bounds, Options, Positive, ShareBelow1, Time
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import PRIMITIVES
-from luxel.viewer.commands.options import DeviceName, optional, pick_device
 from luxel.viewer.exports.mesh_options import MeshFinish
+from luxel.viewer.options import DeviceName, optional, pick_device
 
 if TYPE_CHECKING:
     from torch import Tensor

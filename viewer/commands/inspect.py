@@ -12,7 +12,7 @@ import tyro
 from luxel.render.bounds import Bounds, Folder, Megapixels, Options, Pixels
 from luxel.render.train.presets import preset
 from luxel.scenes.captures.panoramas.layout import PanoramaOptions
-from luxel.viewer.commands.options import DepthValues, DeviceName, MaskUse, PoseUse, optional, pick_device
+from luxel.viewer.options import DepthValues, DeviceName, MaskUse, PoseUse, optional, pick_device
 
 if TYPE_CHECKING:
     from luxel.scenes.captures.checks import Inspection

@@ -14,7 +14,7 @@ import tyro
 from luxel.render.backends import Backend
 from luxel.render.bounds import Bounds, ImageSide, Options, Time
 from luxel.render.errors import LuxelError
-from luxel.viewer.commands.options import DeviceName, optional, pick_device
+from luxel.viewer.options import DeviceName, optional, pick_device
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from luxel.render.geometry.camera import Camera
     from luxel.scenes import Capture
     from luxel.scenes.files.scenes.scene_format import SceneFacts
+    from luxel.viewer.scene_loading.drawable import Drawable
     from luxel.viewer.video import OutputFile
-    from luxel.viewer.web.images.drawable import Drawable
 
 At = Annotated[int, Bounds(0, 2**20, stated=False)]
 Direction = Annotated[float, Bounds(-1e6, 1e6, stated=False)]  # along an axis
@@ -107,11 +107,11 @@ class Render(Options):
         """Renders and writes; returns the exit status."""
         from luxel.render.fields.application import Application
         from luxel.viewer.progress import counting
+        from luxel.viewer.scene_loading.drawable import render_function
         from luxel.viewer.scene_loading.mesh_files import load_shown
         from luxel.viewer.scene_loading.runs import keeps_lenses
         from luxel.viewer.scene_loading.scene_facts import known_facts
         from luxel.viewer.video import require_output, write_video
-        from luxel.viewer.web.images.drawable import render_function
 
         self._check()
         device = pick_device(self.device)

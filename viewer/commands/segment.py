@@ -14,7 +14,7 @@ from luxel.render.bounds import Bounds, Folder, Options
 from luxel.render.errors import LuxelError
 from luxel.render.runs.folder.owner import own
 from luxel.render.segment.options import SolveOptions
-from luxel.viewer.commands.options import DeviceName, SegmenterName, optional, pick_device
+from luxel.viewer.options import DeviceName, SegmenterName, optional, pick_device
 
 if TYPE_CHECKING:
     import torch

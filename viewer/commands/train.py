@@ -15,7 +15,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.runs.folder.owner import own
 from luxel.render.train.config import TrainConfig
 from luxel.scenes.captures.panoramas.layout import PanoramaOptions
-from luxel.viewer.commands.options import (
+from luxel.viewer.options import (
     DepthValues,
     DeviceName,
     LensUse,

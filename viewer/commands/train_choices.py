@@ -15,7 +15,7 @@ from luxel.render.primitives import PRIMITIVES
 from luxel.render.train.config import PARTS
 from luxel.render.train.densify import STRATEGIES
 from luxel.render.train.presets import preset
-from luxel.viewer.commands.options import given
+from luxel.viewer.options import given
 
 if TYPE_CHECKING:
     from luxel.render.train.config import TrainConfig

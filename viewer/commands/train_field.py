@@ -18,7 +18,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.applications import APPLICATIONS
 from luxel.render.fields.config import FieldConfig, config_of_run, defaults, option_owners
 from luxel.render.runs.folder.owner import own
-from luxel.viewer.commands.options import DeviceName, MaskUse, Serve, given, optional, pick_device
+from luxel.viewer.options import DeviceName, MaskUse, Serve, given, optional, pick_device
 
 BATCH_ON_CPU = 1 << 13  # default of --batch on a CPU, samples per step
 GPU_DEVICES = ("/dev/nvidia*", "/dev/nvhost*", "/dev/dxg")  # of a GPU, an embedded one, and one within WSL
@@ -117,9 +117,9 @@ class TrainField(Options):
         """Opens the data, trains, evaluates; returns the exit status."""
         from luxel.render.fields.training.trainer import FieldTrainer
         from luxel.viewer.progress import opening
+        from luxel.viewer.scene_loading.drawable import render_field
         from luxel.viewer.scene_loading.runs import discard_unstarted
         from luxel.viewer.training.train_scene import run_watched
-        from luxel.viewer.web.images.drawable import render_field
 
         self.config.check()
         self._check_data_options()
@@ -258,7 +258,7 @@ def _require_run_of(folder: Path, expected: str | None) -> None:
 
 
 def _session(trainer: Any, data: FieldData) -> Session:
-    from luxel.viewer.web.images.drawable import field_orientation
+    from luxel.viewer.scene_loading.drawable import field_orientation
     from luxel.viewer.web.session import TrainingSession
 
     orientation = field_orientation(trainer.application, data.up, data.background)

@@ -15,7 +15,7 @@ from luxel.render.backends import Backend
 from luxel.render.bounds import Options
 from luxel.render.errors import LuxelError
 from luxel.viewer.attach import NOTICE, NoAnswerError, RunConnection, RunEnded, check, connect
-from luxel.viewer.commands.options import DeviceName, Serve, optional, pick_device
+from luxel.viewer.options import DeviceName, Serve, optional, pick_device
 
 if TYPE_CHECKING:
     import torch

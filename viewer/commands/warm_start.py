@@ -15,7 +15,7 @@ def begin(arguments: Sequence[str]) -> threading.Thread | None:
     Args:
         arguments: of the command; with `--help` or `--device cpu` nothing is opened.
     """
-    from luxel.viewer.commands.options import given
+    from luxel.viewer.options import given
 
     if "torch" in sys.modules or {"-h", "--help"} & set(arguments) or given(arguments, "--device") == "cpu":
         return None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from luxel.render.bounds import Bounds, Options, Share
-from luxel.viewer.commands.options import optional
+from luxel.viewer.options import optional
 
 
 @dataclass

@@ -14,8 +14,8 @@ from luxel.scenes.files.axes import known_axes, signs_between
 from luxel.scenes.files.meshes.mesh import Mesh
 from luxel.scenes.files.meshes.mesh_files import axes_of_mesh, is_mesh, read_mesh
 from luxel.scenes.files.scenes.scene_facts import facts_between
+from luxel.viewer.scene_loading.drawable import Drawable
 from luxel.viewer.scene_loading.runs import load_drawable
-from luxel.viewer.web.images.drawable import Drawable
 
 
 def load_shown(path: Path, *, keep_non_finite: bool = False, axes: str | None = None) -> Drawable:

@@ -30,8 +30,8 @@ from luxel.render.train.state import require_primitives
 from luxel.scenes import Capture, load_primitives
 from luxel.scenes.files.scenes.registry import find_format, format_of, readable_suffixes
 from luxel.scenes.files.scenes.scene_files import finite_primitives
-from luxel.viewer.web.images.drawable import Drawable
-from luxel.viewer.web.playback import time_range
+from luxel.viewer.scene_loading.drawable import Drawable
+from luxel.viewer.scene_loading.time_range import time_range
 
 RUN_FILES = (CONFIG_FILE, METRICS, *RESULTS)  # those that a training writes under fixed names
 REPORT_FILES = ("index.html", "report.json")

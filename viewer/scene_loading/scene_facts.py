@@ -22,8 +22,8 @@ from luxel.scenes.files.scenes.scene_files import load_facts
 from luxel.scenes.files.scenes.scene_format import SceneFacts
 from luxel.viewer.progress import opening
 from luxel.viewer.scene_loading.capture_options import in_words, load_origin
+from luxel.viewer.scene_loading.drawable import Drawable
 from luxel.viewer.scene_loading.runs import has_capture
-from luxel.viewer.web.images.drawable import Drawable
 
 
 def known_facts(

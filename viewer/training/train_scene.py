@@ -31,12 +31,12 @@ from luxel.viewer.reports.capture_warnings import CaptureWarnings
 from luxel.viewer.reports.evaluation_report import report_of_run
 from luxel.viewer.reports.scoring import background_of, psnr_in_words, score
 from luxel.viewer.scene_loading.capture_options import Origin
+from luxel.viewer.scene_loading.drawable import rasterizer_of_views
 from luxel.viewer.scene_loading.scene_facts import facts_of_training
-from luxel.viewer.web.images.drawable import rasterizer_of_views
 
 if TYPE_CHECKING:
     from luxel.render.fields.training.trainer import FieldTrainer
-    from luxel.viewer.commands.options import Serve
+    from luxel.viewer.options import Serve
     from luxel.viewer.web.app import ViewerApp
     from luxel.viewer.web.session import Session
 
@@ -264,7 +264,7 @@ class LiveViewer:
             LuxelError: unknown options, ones that `luxel view` refuses too, a scene that cannot be read, or another
                 viewer of the run that cannot be replaced.
         """
-        from luxel.viewer.commands.options import Serve
+        from luxel.viewer.options import Serve
 
         pair = None if beside is None else (beside, left)
         serve = Serve.of_plain(options)

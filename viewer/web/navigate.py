@@ -21,7 +21,7 @@ from viser._messages import (
 
 from luxel.render.geometry.camera import Camera, View, poses_of
 from luxel.render.geometry.lens_views import vertical_field
-from luxel.viewer.web.images.drawable import Drawable
+from luxel.viewer.scene_loading.drawable import Drawable
 
 MAX_SIDE = 4096  # pixels of an image along one axis
 MAX_PIXELS = 4096 * 2304  # of an image: what the largest common screens show

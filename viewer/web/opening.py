@@ -16,11 +16,11 @@ from luxel.scenes import Capture
 from luxel.scenes.files.scenes.scene_format import SceneFacts
 from luxel.viewer.progress import opening
 from luxel.viewer.scene_loading.capture_options import Origin, in_words, load_origin
+from luxel.viewer.scene_loading.drawable import orientation, render_function
 from luxel.viewer.scene_loading.learned_views import refined_views
 from luxel.viewer.scene_loading.mesh_files import load_shown
 from luxel.viewer.scene_loading.runs import has_capture, is_field_run, is_run, keeps_lenses
 from luxel.viewer.scene_loading.scene_facts import known_facts
-from luxel.viewer.web.images.drawable import orientation, render_function
 from luxel.viewer.web.session import StaticSession
 
 

@@ -12,7 +12,7 @@ from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.session import Session, StaticSession
 
 if TYPE_CHECKING:
-    from luxel.viewer.commands.options import Serve
+    from luxel.viewer.options import Serve
 
 
 def check_serving(serve: Serve) -> None:

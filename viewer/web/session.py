@@ -13,9 +13,9 @@ import numpy as np
 
 from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import View
+from luxel.viewer.scene_loading.drawable import Drawable
+from luxel.viewer.scene_loading.time_range import time_range
 from luxel.viewer.web.access.fair_queue import FairTurns
-from luxel.viewer.web.images.drawable import Drawable
-from luxel.viewer.web.playback import time_range
 
 STATUS_LIFETIME = 0.2  # seconds for which one status of the trainer is shown to all pages
 LOCK_PATIENCE = 20.0  # most seconds that a render waits for a training step to end

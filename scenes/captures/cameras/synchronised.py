@@ -23,11 +23,11 @@ from luxel.scenes.captures.contents import (
 )
 from luxel.scenes.captures.formats import colmap, llff, transforms
 from luxel.scenes.captures.formats.capture_format import CaptureFormat, ReadOptions
-from luxel.scenes.captures.geometry import OPENGL_TO_OPENCV, invert_rigid, rigid_from_matrix
 from luxel.scenes.captures.images.images import ImageHeader, read_header
 from luxel.scenes.captures.lenses.lens import Lens, fit_to_file
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.reading import read_bytes, reading
+from luxel.scenes.geometry import OPENGL_TO_OPENCV, invert_rigid, rigid_from_matrix
 
 PLACES = (".", "videos", "cameras", "frames")  # where the films or folders of the cameras are
 RESERVED = ("images", "input", "masks", "mask", "sparse", "colmap", "depth", "depths", "dense")

@@ -15,11 +15,11 @@ import numpy as np
 from luxel.render.geometry.camera import Points
 from luxel.scenes.captures.contents import CaptureContents, SourceImage, inside_capture
 from luxel.scenes.captures.formats.capture_format import CaptureFormat, ReadOptions
-from luxel.scenes.captures.geometry import rotation_from_quaternion
 from luxel.scenes.captures.images.images import ImageHeader, for_each, read_header
 from luxel.scenes.captures.lenses.lens import Lens, fit_to_file, lens_of_colmap
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.reading import read_bytes, reading
+from luxel.scenes.geometry import rotation_from_quaternion
 
 # By model number in binary files: name and number of parameters.
 MODEL_NUMBERS = (

@@ -16,9 +16,9 @@ from luxel.render.geometry.camera import Points
 from luxel.render.storage.folder import OutputFolder
 from luxel.scenes.captures.contents import SourceImage, natural_key
 from luxel.scenes.captures.formats.colmap import MODEL_NUMBERS
-from luxel.scenes.captures.geometry import quaternion_from_rotation
 from luxel.scenes.captures.lenses.lens import Lens
 from luxel.scenes.files.ply import writable
+from luxel.scenes.geometry import quaternion_from_rotation
 
 NUMBERS = {name: number for number, (name, _) in enumerate(MODEL_NUMBERS)}
 POINT = np.dtype(

@@ -13,12 +13,12 @@ import numpy as np
 
 from luxel.scenes.captures.contents import CaptureContents, SourceImage, image_files
 from luxel.scenes.captures.formats.capture_format import CaptureFormat, ReadOptions
-from luxel.scenes.captures.geometry import invert_rigid, rigid_from_matrix
 from luxel.scenes.captures.images.images import ImageHeader, for_each, read_header
 from luxel.scenes.captures.lenses.lens import Lens, fit_to_file
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.reading import read_bytes, reading
 from luxel.scenes.files.volumes import read_array_header
+from luxel.scenes.geometry import invert_rigid, rigid_from_matrix
 
 FILE, IMAGES = "poses_bounds.npy", "images"
 COLUMNS = 17

@@ -16,13 +16,13 @@ import numpy as np
 from luxel.render.geometry.camera import Points
 from luxel.scenes.captures.contents import IMAGE_SUFFIXES, CaptureContents, SourceImage, inside_capture
 from luxel.scenes.captures.formats.capture_format import CaptureFormat, ReadOptions
-from luxel.scenes.captures.geometry import OPENGL_TO_OPENCV, invert_rigid, rigid_from_matrix
 from luxel.scenes.captures.images.images import ImageHeader, for_each, read_header
 from luxel.scenes.captures.lenses.lens import FISHEYE_ORDER, PLANAR_ORDER, Lens, fit_to_file
 from luxel.scenes.captures.lenses.lens_models import EQUIRECTANGULAR
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import load_points
 from luxel.scenes.files.reading import read_bytes, reading
+from luxel.scenes.geometry import OPENGL_TO_OPENCV, invert_rigid, rigid_from_matrix
 
 FILES = ("transforms.json", "transforms_train.json")
 POINT_FILES = ("points3D.ply", "points3d.ply", "sparse_pc.ply", "point_cloud.ply", "pointcloud.ply")

@@ -10,9 +10,9 @@ import numpy as np
 from luxel.scenes.captures.caching.capture_cache import CaptureCache, content_key, load_arrays
 from luxel.scenes.captures.colmap_process.launch import run_task
 from luxel.scenes.captures.formats.capture_format import Progress
-from luxel.scenes.captures.geometry import estimate_centre, invert_rigid
 from luxel.scenes.captures.poses import features
 from luxel.scenes.captures.poses.triangulate import PosedImage, prepared
+from luxel.scenes.geometry import estimate_centre, invert_rigid
 
 VERSION = 1  # increased when a change of this file invalidates cached poses
 TOLERANCES = (24.0, 12.0, 4.0, 4.0)  # pixels: reprojection error of points, round by round

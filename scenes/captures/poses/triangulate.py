@@ -17,12 +17,12 @@ from luxel.scenes.captures.caching.capture_cache import CaptureCache, content_ke
 from luxel.scenes.captures.colmap_process.launch import run_task
 from luxel.scenes.captures.contents import CaptureContents
 from luxel.scenes.captures.formats.capture_format import Progress
-from luxel.scenes.captures.geometry import estimate_centre
 from luxel.scenes.captures.images.images import ImageReader, for_each
 from luxel.scenes.captures.poses import features
 from luxel.scenes.captures.poses.pairs import pairs_by_pose
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import load_points, save_points
+from luxel.scenes.geometry import estimate_centre
 
 VERSION = 2
 SAME_CAMERAS = 1e-5  # most difference of a number of two cameras that are the same, relative to the largest

@@ -18,7 +18,6 @@ import torch
 
 from luxel.render.primitives.gaussians import SH_C0, Gaussians
 from luxel.render.primitives.similarity import Similarity
-from luxel.scenes.captures.geometry import quaternion_from_rotation
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.axes import mirrored
 from luxel.scenes.files.gltf.document import (
@@ -39,6 +38,7 @@ from luxel.scenes.files.ply import write_atomically
 from luxel.scenes.files.reading import reading
 from luxel.scenes.files.scenes.primitive_ply import as_arrays
 from luxel.scenes.files.scenes.scene_format import FACTS, SceneFacts, SceneFormat
+from luxel.scenes.geometry import quaternion_from_rotation
 
 log = logging.getLogger(__name__)
 

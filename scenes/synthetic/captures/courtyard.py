@@ -14,9 +14,9 @@ import torch
 from PIL import Image
 
 from luxel.render.geometry.camera import Camera, Points
-from luxel.scenes.captures.geometry import OPENGL_TO_OPENCV
 from luxel.scenes.captures.images.images import for_each
 from luxel.scenes.files.ply import save_points
+from luxel.scenes.geometry import OPENGL_TO_OPENCV
 from luxel.scenes.synthetic.captures.courtyard_solids import RADIUS, place_solids
 from luxel.scenes.synthetic.rays.ray_caster import CastView, StaticScene
 from luxel.scenes.synthetic.rays.ray_textures import CLOUDS

@@ -12,9 +12,9 @@ import numpy as np
 from PIL import Image
 
 from luxel.render.geometry.camera import Camera, Points
-from luxel.scenes.captures.geometry import OPENGL_TO_OPENCV
 from luxel.scenes.captures.images.images import for_each
 from luxel.scenes.files.ply import save_points
+from luxel.scenes.geometry import OPENGL_TO_OPENCV
 from luxel.scenes.synthetic.solids.solid_scene import RenderedView, SolidScene
 from luxel.scenes.synthetic.toy import as_bytes
 

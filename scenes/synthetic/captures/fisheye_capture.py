@@ -14,8 +14,8 @@ from PIL import Image
 
 from luxel.render.geometry.camera import Camera, Points
 from luxel.render.geometry.lens import K1, fisheye_lens, fisheye_rays
-from luxel.scenes.captures.geometry import OPENGL_TO_OPENCV
 from luxel.scenes.files.ply import save_points
+from luxel.scenes.geometry import OPENGL_TO_OPENCV
 from luxel.scenes.synthetic.captures.pose_captures import POSE_CAPTURES
 from luxel.scenes.synthetic.rays.ray_caster import StaticScene
 from luxel.scenes.synthetic.toy import as_bytes

@@ -49,7 +49,7 @@ TARGET_OF_FIRST_STEP = 6.0
 
 def luxel(*words: str) -> list[str]:
     """The command line of a luxel command in this environment."""
-    return [sys.executable, "-c", "from luxel.viewer.commands.console import run; run()", *words]
+    return [sys.executable, "-c", "from luxel.viewer.console import run; run()", *words]
 
 
 def timed(command: list[str]) -> tuple[float, float]:

@@ -46,7 +46,7 @@ class Drawn:
 @pytest.fixture
 def drawn(draw_any: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Drawn:
     draw = Drawn(draw_any)
-    monkeypatch.setattr("luxel.viewer.web.images.drawable.rasterizer", lambda *_: draw)
+    monkeypatch.setattr("luxel.viewer.scene_loading.drawable.rasterizer", lambda *_: draw)
     return draw
 
 

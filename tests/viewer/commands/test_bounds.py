@@ -25,7 +25,7 @@ from luxel.scenes import save_scene
 from luxel.scenes.synthetic.toy import torus_knot
 from luxel.viewer.cli import COMMANDS, main, parse
 from luxel.viewer.commands.bench import SUBCOMMANDS
-from luxel.viewer.commands.options import option_name
+from luxel.viewer.options import option_name
 
 BAD = ("nan", "inf", "-inf", str(10**30), "-1", "0", str(2**63), "-0.5", "1e300")
 LONGEST = "n" * 256

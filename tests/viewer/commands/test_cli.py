@@ -237,7 +237,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(capture: Path, tmp_path: Path) -> No
         "cpu",
     ]
     process = subprocess.Popen(
-        [sys.executable, "-m", "luxel.viewer.commands.console", *command],
+        [sys.executable, "-m", "luxel.viewer.console", *command],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

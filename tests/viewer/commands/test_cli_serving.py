@@ -28,7 +28,7 @@ class Running:
 
     def __init__(self, *arguments: str, **environment: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "luxel.viewer.commands.console", *arguments],
+            [sys.executable, "-m", "luxel.viewer.console", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -111,7 +111,7 @@ def test_the_table_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_missing_library_is_found_and_ends_with_status_1(tmp_path: Path) -> None:
     """In a process of its own: libraries are loaded once."""
     run = subprocess.run(
-        [sys.executable, "-m", "luxel.viewer.commands.console", "doctor", "--json"],
+        [sys.executable, "-m", "luxel.viewer.console", "doctor", "--json"],
         capture_output=True,
         text=True,
         timeout=120,

@@ -23,9 +23,9 @@ from luxel.scenes.synthetic.knot_mesh import ridged_knot
 from luxel.viewer.cli import main
 from luxel.viewer.commands.train import Train
 from luxel.viewer.commands.train_field import BATCH_ON_CPU, TrainField
+from luxel.viewer.scene_loading.drawable import field_orientation, render_field
 from luxel.viewer.scene_loading.runs import load_drawable, load_run_field
 from luxel.viewer.web.app import ViewerApp
-from luxel.viewer.web.images.drawable import field_orientation, render_field
 from luxel.viewer.web.images.shading import DisplaySettings, draw, outputs_of
 from luxel.viewer.web.images.stream import ClientStream
 from luxel.viewer.web.navigate import find_extent, first_pose

@@ -18,7 +18,7 @@ from luxel.scenes import save_primitive_ply
 from luxel.scenes.files.scenes.scene_files import save_scene
 from luxel.viewer.cli import main
 from luxel.viewer.commands.option_aliases import HERE, names_here
-from luxel.viewer.commands.options import Serve
+from luxel.viewer.options import Serve
 
 SMALL = ["--frames", "2", "--width", "32", "--height", "24", "--device", "cpu"]
 STEPS = ["--steps", "1", "--device", "cpu", "--no-lpips"]

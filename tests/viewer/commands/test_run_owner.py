@@ -17,7 +17,7 @@ from bad_input import Refused
 
 from luxel.viewer.cli import main
 
-TRAIN = [sys.executable, "-m", "luxel.viewer.commands.console", "train"]
+TRAIN = [sys.executable, "-m", "luxel.viewer.console", "train"]
 SHORT = ["--device", "cpu", "--no-lpips", "--save-renders", "0"]
 
 

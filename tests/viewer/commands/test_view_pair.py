@@ -20,7 +20,7 @@ from luxel.scenes import save_primitive_ply
 from luxel.scenes.synthetic.toy import torus_knot
 from luxel.viewer.attach import connect
 from luxel.viewer.cli import main
-from luxel.viewer.commands.options import Serve
+from luxel.viewer.options import Serve
 from luxel.viewer.training.train_scene import LiveViewer
 from luxel.viewer.web.pair.session import PairSession
 from luxel.viewer.web.session import TrainingSession

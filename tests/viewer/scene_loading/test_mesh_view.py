@@ -19,9 +19,9 @@ from luxel.scenes.files.scenes.scene_files import save_scene
 from luxel.scenes.files.scenes.scene_format import SceneFacts
 from luxel.scenes.synthetic.toy import torus_knot
 from luxel.viewer.cli import main
+from luxel.viewer.scene_loading.drawable import Drawable, Interface
 from luxel.viewer.scene_loading.mesh_files import load_mesh, load_shown
 from luxel.viewer.scene_loading.scene_facts import known_facts
-from luxel.viewer.web.images.drawable import Drawable, Interface
 from luxel.viewer.web.images.shading import DisplaySettings, depth_map, draw, outputs_of, sample
 from luxel.viewer.web.navigate import find_extent, first_pose
 from luxel.viewer.web.opening import open_session

@@ -20,7 +20,7 @@ from luxel.viewer.bench.raster.roofline import by_stage, count_work, measure_cei
 from luxel.viewer.bench.raster.scenes import Scene, Size
 from luxel.viewer.bench.raster.variants import PASSES, CameraSample, RasterVariant, variants
 from luxel.viewer.bench.timing import compare_ms, kernel_times, peak_bytes, stage_times
-from luxel.viewer.web.playback import time_range
+from luxel.viewer.scene_loading.time_range import time_range
 
 FORMAT = 1  # of the JSON
 GOALS_ON = "H200"  # goals apply to GPUs whose name contains this

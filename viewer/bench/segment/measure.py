@@ -20,8 +20,8 @@ from luxel.viewer.bench.raster.scenes import Scene, Size
 from luxel.viewer.bench.segment import network, quality, speed
 from luxel.viewer.bench.segment.choices import PartName, ProviderName
 from luxel.viewer.bench.segment.scenes import LabelledScene, Sizes, labelled_scene
+from luxel.viewer.scene_loading.time_range import time_range
 from luxel.viewer.segmenting import make_segmenter
-from luxel.viewer.web.playback import time_range
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from luxel.viewer.bench.view.frames import BITS, COLUMNS, ROWS, TURN, PreparedFr
 from luxel.viewer.bench.view.installed import CHROMIUM
 from luxel.viewer.bench.view.load import measure_clients
 from luxel.viewer.bench.view.slow_link import slow_link
+from luxel.viewer.scene_loading.drawable import Drawable
 from luxel.viewer.web.app import ViewerApp
-from luxel.viewer.web.images.drawable import Drawable
 from luxel.viewer.web.session import StaticSession
 from luxel.viewer.web.transport.figures import WINDOW, percentile
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import TO_SUN
 from luxel.render.geometry.camera import Camera
-from luxel.viewer.web.images.drawable import Drawable
+from luxel.viewer.scene_loading.drawable import Drawable
 from luxel.viewer.web.inspection.emptiness import is_empty, why_empty, write_on
 from luxel.viewer.web.inspection.legend import Caption, Legend, false_colour, legend_of, spread
 from luxel.viewer.web.inspection.object_colours import ObjectSource, label_frame, shade_objects

@@ -16,8 +16,8 @@ from luxel.render.metrics.evaluate import ground_truth
 from luxel.render.metrics.image_metrics import psnr
 from luxel.render.primitives import Parameters
 from luxel.scenes.captures.images.true_ids import have_ids, read_ids
+from luxel.viewer.scene_loading.drawable import Drawable
 from luxel.viewer.segmenting import solid_ious, solid_overlaps
-from luxel.viewer.web.images.drawable import Drawable
 from luxel.viewer.web.images.shading import (
     DisplaySettings,
     Painter,

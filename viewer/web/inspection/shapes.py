@@ -16,7 +16,7 @@ from torch import Tensor
 
 from luxel.render.primitives import Gaussians, Parameters, Surfels
 from luxel.render.primitives.parameters import Projected, Viewing
-from luxel.viewer.web.images.drawable import Drawable
+from luxel.viewer.scene_loading.drawable import Drawable
 
 SURFACE = 1.5  # standard deviations from the centre at which a Gaussian has its surface
 SOLID_OPACITY = 1e30  # before the cap on alpha: the border of a body is 4 % of its radius wide

@@ -14,7 +14,7 @@ from torch import Tensor
 from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import Camera
 from luxel.render.metrics.image_metrics import psnr
-from luxel.viewer.web.images.drawable import Drawable
+from luxel.viewer.scene_loading.drawable import Drawable
 from luxel.viewer.web.images.shading import (
     DisplaySettings,
     Render,

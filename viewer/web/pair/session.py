@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from luxel.render.geometry.camera import View
-from luxel.viewer.web.images.drawable import Drawable
+from luxel.viewer.scene_loading.drawable import Drawable
 from luxel.viewer.web.navigate import SceneExtent, find_extent
 from luxel.viewer.web.pair.checks import Bounds, bounds_of, find_problems
 from luxel.viewer.web.session import Session

@@ -15,11 +15,11 @@ from PIL import Image
 import luxel.scenes as scenes
 from luxel.render.geometry.camera import Camera
 from luxel.scenes.captures.contents import CaptureContents
-from luxel.scenes.captures.geometry import OPENGL_TO_OPENCV
 from luxel.scenes.captures.images.images import ORIENTATION_TAG
 from luxel.scenes.captures.poses import features, sfm
 from luxel.scenes.captures.poses.score import ModelScore, PoseReport
 from luxel.scenes.captures.poses.sfm import ADVICE
+from luxel.scenes.geometry import OPENGL_TO_OPENCV
 
 pytest.importorskip("pycolmap", reason="pycolmap is not installed: structure from motion was not tested")
 SIZE = 500  # pixels of the longer side that features are found in here: small, for speed

@@ -19,7 +19,7 @@ from websockets.exceptions import InvalidStatus
 
 from luxel.render.errors import LuxelError
 from luxel.render.primitives.gaussians import Gaussians
-from luxel.viewer.commands.options import Serve
+from luxel.viewer.options import Serve
 from luxel.viewer.web.access.credentials import reachable, read_token, tls_context
 from luxel.viewer.web.access.guard import bind
 from luxel.viewer.web.access.limits import REMEMBERED, Limits, Throttle

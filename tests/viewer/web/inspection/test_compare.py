@@ -16,8 +16,8 @@ from luxel.render.fields.volume import VolumeField
 from luxel.render.geometry.camera import Camera, Pixels, View
 from luxel.render.metrics.evaluate import evaluate
 from luxel.render.raster.rasterize import rasterize
+from luxel.viewer.scene_loading.drawable import render_field
 from luxel.viewer.web.app import ViewerApp
-from luxel.viewer.web.images.drawable import render_field
 from luxel.viewer.web.images.shading import DisplaySettings, draw, sample
 from luxel.viewer.web.inspection.comparison import (
     Compared,

@@ -21,8 +21,8 @@ from luxel.render.geometry.camera import Camera
 from luxel.render.metrics.image_metrics import psnr
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
 from luxel.render.raster.rasterize import rasterize
+from luxel.viewer.scene_loading.drawable import render_field
 from luxel.viewer.web.app import ViewerApp
-from luxel.viewer.web.images.drawable import render_field
 from luxel.viewer.web.images.shading import DisplaySettings, draw, outputs_of, sample
 from luxel.viewer.web.inspection.legend import legend_of, notice_of
 from luxel.viewer.web.navigate import Pose

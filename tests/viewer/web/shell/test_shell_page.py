@@ -27,8 +27,8 @@ from page_driver import (
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.image import ImageField
 from luxel.render.raster.rasterize import rasterize
+from luxel.viewer.scene_loading.drawable import render_field
 from luxel.viewer.web.app import ViewerApp
-from luxel.viewer.web.images.drawable import render_field
 from luxel.viewer.web.images.first_image import PREPARED
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.page import Page

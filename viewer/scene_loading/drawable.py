@@ -20,7 +20,7 @@ from luxel.render.geometry.camera import Camera
 from luxel.render.geometry.lens_views import behind_straight_lens
 from luxel.render.primitives import Parameters
 from luxel.render.surfaces.mesh_scene import MeshScene
-from luxel.viewer.commands.options import require_drawable
+from luxel.viewer.options import require_drawable
 
 
 class Interface(Protocol):
