@@ -13,7 +13,7 @@ extern "C" {
  * splats [C,N,12]: x, y (px, of the centre), opacity, depth z (of the centre), conic a, b, c, its inverse's determinant, g_x,
  * g_y (1/px), h_x, h_y (px). At d (px) from the centre, the ray meets the plane at depth z s with s = 1 / (1 + g d), where
  * u^2 + v^2 = s^2 (a d_x^2 + 2 b d_x d_y + c d_y^2). The determinant and h = (inverse conic) g are for the bounds and have no
- * gradient. See cuda/math/surfel.h.
+ * gradient. See cuda/math/raster/surfel.h.
  * values [C,N,D]: rgb (3), then depth (1) if with_depth, its square (1) if with_depth and with_normals, and the world-space
  * normal (3), turned to the camera, if with_normals.
  * Rows of culled surfels are left unwritten; tile_counts is 0 for them. */

@@ -4,7 +4,7 @@
 // for them, as any program built before does, and the results are the same.
 //
 // A definition here is hidden: it takes the references of its own library, also those of libcudart_static.a, and jumps.
-// Defined by CMakeLists.txt: LUXEL_BIND_MATH, LUXEL_BIND_THREADS. tests/packaging/manylinux.py checks the outcome.
+// Defined by CMakeLists.txt: LUXEL_BIND_MATH, LUXEL_BIND_THREADS. tests/packaging/check_wheel.py checks the outcome.
 
 .macro bind_to version, names:vararg
 .irp name, \names

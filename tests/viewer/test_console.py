@@ -32,7 +32,7 @@ def test_threads_and_functions_at_exit_end_and_objects_are_not_freed(tmp_path: P
 import atexit, threading, time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from luxel.viewer.commands import console
+from luxel.viewer import console
 
 class Kept:
     def __del__(self):
@@ -56,12 +56,12 @@ ThreadPoolExecutor(1).submit(write, "pool")
 
 @pytest.mark.parametrize("status", [0, 2, 130])
 def test_the_exit_status_is_the_commands(status: int) -> None:
-    result = ended(f"from luxel.viewer.commands import console; console.main = lambda: {status}")
+    result = ended(f"from luxel.viewer import console; console.main = lambda: {status}")
     assert result.returncode == status and not result.stderr
 
 
 def test_errors_keep_their_traceback() -> None:
-    result = ended("from luxel.viewer.commands import console; console.main = lambda: 1 / 0")
+    result = ended("from luxel.viewer import console; console.main = lambda: 1 / 0")
     assert result.returncode == 1 and "ZeroDivisionError" in result.stderr
 
 
@@ -69,7 +69,7 @@ def test_a_closed_pipe_is_no_error() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     try:
-        result = ended("from luxel.viewer.commands import console", stdout=writer)
+        result = ended("from luxel.viewer import console", stdout=writer)
     finally:
         os.close(writer)
     assert result.returncode == 0 and not result.stderr
@@ -78,7 +78,7 @@ def test_a_closed_pipe_is_no_error() -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 def test_output_that_is_lost_is_an_error() -> None:
     with open("/dev/full", "w") as full:
-        result = ended("from luxel.viewer.commands import console", stdout=full.fileno())
+        result = ended("from luxel.viewer import console", stdout=full.fileno())
     assert result.returncode == LOST
 
 

@@ -151,7 +151,7 @@ import pathlib, sys
 def no_home():
     raise RuntimeError("Could not determine home directory.")
 pathlib.Path.home = no_home
-from luxel.scenes.captures import features, sfm
+from luxel.scenes.captures.poses import features, sfm
 features.FEATURE_IMAGE_SIZE, features.FEATURES = 400, 1024
 folder = pathlib.Path(sys.argv[1])
 print(len(sfm.estimate_poses(folder, folder, on_progress=lambda stage, fraction: None).images))
