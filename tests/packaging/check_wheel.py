@@ -1,8 +1,8 @@
 """Which Linux distributions a wheel runs on: the manylinux tag that its libraries allow, and why not a lower one.
 
     python tests/packaging/check_wheel.py dist/luxel-*.whl                 prints needs, sizes and the tag
-    python tests/packaging/check_wheel.py --most 2.28 --retag dist/*.whl   gives the wheel that tag; exit status 1 where a
-                                                                         symbol is newer or a library is not allowed
+    python tests/packaging/check_wheel.py --most 2.28 --retag dist/*.whl   gives the wheel that tag; exit status 1 where
+                                                                           a symbol is newer or a library not allowed
 
 The rules are those of PEP 600 and of auditwheel's policies, with one exception that each report states: libgomp is
 torch's own, which is loaded first (docs/packaging.md).
