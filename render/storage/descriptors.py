@@ -67,8 +67,11 @@ def opened_folder(
                 if error.errno not in (errno.ELOOP, errno.ENOTDIR):
                     raise
                 raise _no_folder(root.joinpath(*parts[:depth])) from error
-            os.close(handle)
-            handle = inner
+            outer, handle = (
+                handle,
+                inner,
+            )  # before it is closed: an interrupt after that must not close it again
+            os.close(outer)
         yield handle
     finally:
         os.close(handle)
@@ -145,7 +148,10 @@ def open_regular(path: str | Path, *, folder: int | None = None, follow: bool = 
             raise _not_regular(path, mode)
         return os.fdopen(handle, "rb")
     except BaseException:
-        os.close(handle)
+        with contextlib.suppress(
+            OSError
+        ):  # an interrupt after fdopen: its file, which is lost, has closed it
+            os.close(handle)
         raise
 
 

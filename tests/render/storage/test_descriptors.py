@@ -201,3 +201,29 @@ def test_second_names_are_refused_with_their_remedy(tmp_path: Path) -> None:
     os.link(tmp_path / "a", tmp_path / "b")
     with opened_folder(tmp_path) as handle, pytest.raises(ForeignFileError, match="hard link"):
         open_in_place(handle, "b", tmp_path / "b", os.O_WRONLY)
+
+
+def test_an_interrupt_right_after_a_call_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal arrives when a descriptor is closed, or belongs to a file, already: it is not closed twice."""
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "file").write_text("x")
+    before, close, fdopen = descriptors(), os.close, os.fdopen
+
+    def interrupted_close(handle: int) -> None:
+        monkeypatch.setattr(os, "close", close)
+        close(handle)
+        raise KeyboardInterrupt
+
+    def interrupted_fdopen(handle: int, mode: str) -> None:
+        fdopen(handle, mode).close()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "close", interrupted_close)
+    with pytest.raises(KeyboardInterrupt), opened_folder(tmp_path, ["a", "b"]):
+        pass
+    monkeypatch.setattr(os, "fdopen", interrupted_fdopen)
+    with pytest.raises(KeyboardInterrupt):
+        open_regular(tmp_path / "file")
+    assert descriptors() == before
