@@ -25,6 +25,7 @@ from luxel.render.runs.folder.run_folder import RunFolder
 from luxel.render.runs.notices import print_once
 from luxel.render.storage.descriptors import flush_folder, foreign, make_folders
 from luxel.render.storage.folder import OutputFolder
+from luxel.render.storage.journal import journal
 from luxel.render.storage.manifest import NAME as MANIFEST
 from luxel.render.train.state import require_primitives
 from luxel.scenes import Capture, load_primitives
@@ -148,6 +149,7 @@ def allow_replacing(folder: Path) -> None:
 
 def _other_files(folder: Path) -> list[str]:
     """Files and links in a folder that luxel did not write, at most a few; a run that could not start leaves some."""
+    journal()  # temporary files of a process that was ended, as on a full disk, are removed by the first call
     output, report, others = OutputFolder(folder), OutputFolder(folder, "eval"), []
     unstarted = is_sealed_config(folder)  # of an earlier version: without a manifest
     for path, folders, files in os.walk(folder):

@@ -119,3 +119,20 @@ def test_two_unnamed_runs_that_begin_at_once_get_two_folders(
     assert runs.new_run_folder("a", None) == Path("runs/a")
     assert runs.new_run_folder("a", None) == tmp_path / "runs" / "a-2"
     assert (tmp_path / "runs" / "a").is_dir()
+
+
+def test_temporary_files_of_an_ended_process_do_not_keep_a_folder_from_use(tmp_path: Path) -> None:
+    """As on a full disk, where a training may end while a render is being written."""
+    run, environment = tmp_path / "run", {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
+    leave = (
+        "import os, sys; from pathlib import Path; from luxel.render.storage.folder import OutputFolder\n"
+        "with OutputFolder(Path(sys.argv[1])).writing('renders/0.png'): os._exit(1)"
+    )
+    subprocess.run([sys.executable, "-c", leave, str(run)], env=environment, check=False)
+    assert len(left := list((run / "renders").iterdir())) == 1
+    use = (
+        "import sys; from pathlib import Path; from luxel.viewer.scene_loading.runs import new_run_folder\n"
+        "new_run_folder('a', Path(sys.argv[1]))"
+    )
+    subprocess.run([sys.executable, "-c", use, str(run)], env=environment, check=True)
+    assert not left[0].exists()
