@@ -100,8 +100,8 @@ def check_training(spec: PrimitiveSpec, folder: Path, device: torch.device) -> P
     again = Trainer.resume(cut, capture.train, capture.test, device=device, say=lambda _: None)
     assert again.steps_done == SAVED
     again.run(progress=False)
-    for name, tensor in whole.optimizer.tensors().items():
-        assert torch.equal(tensor, again.optimizer.tensors()[name]), name
+    for name, tensor in whole.store.tensors().items():
+        assert torch.equal(tensor, again.store.tensors()[name]), name
     return whole.scene.to("cpu")
 
 

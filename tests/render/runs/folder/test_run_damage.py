@@ -107,7 +107,7 @@ def _resumed(runs: Runs, folder: Path, exact: bool) -> str:
     if not exact:
         return "other"
     assert trainer.config == runs.config
-    for name, tensor in trainer.optimizer.tensors().items():
+    for name, tensor in trainer.store.tensors().items():
         assert torch.equal(tensor, runs.expected[trainer.steps_done][name]), name
     lost = STEPS[-1] - trainer.steps_done
     assert lost == 0 or any(f"steps lost: {lost}" in line for line in said), said

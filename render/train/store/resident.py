@@ -1,23 +1,27 @@
-"""Adam's state for a set of primitives whose size changes."""
+"""The store whose rows are in the memory of the device of training."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from luxel.render.ops.train.relocate import relocate_
 from luxel.render.primitives.parameters import Parameters
-
-BETAS = (0.9, 0.999)
-EPS = 1e-15
-State = dict[str, Tensor]
+from luxel.render.train.config import TrainConfig
+from luxel.render.train.store.protocol import State, StepRows
 
 
-class Optimizer:
-    """Primitives with Adam's moments (Kingma & Ba 2015), aligned when primitives are added, removed or moved.
+def open_store(scene: Parameters, config: TrainConfig) -> ResidentStore:
+    """See `luxel.render.train.store.stores.STORES`; for any configuration."""
+    return ResidentStore(scene)
+
+
+class ResidentStore:
+    """A `ParameterStore` whose steps change its own tensors.
 
     On a GPU the tensors have spare rows, so that a captured step stays valid while the number of primitives changes;
     a spare row has opacity 0, is never visible and never updated. ``generation`` increases when the tensors are
@@ -48,6 +52,11 @@ class Optimizer:
         self.inverse_count.fill_(1 / max(1, count))
 
     @property
+    def key(self) -> Hashable:
+        """See `ParameterStore.key`."""
+        return self.generation
+
+    @property
     def capacity(self) -> int:
         """Number of rows, spare rows included."""
         return next(iter(self._state[0].values())).shape[0]
@@ -67,14 +76,12 @@ class Optimizer:
         """Second moments of the present primitives, by parameter."""
         return self._live(2)
 
-    def rows(self, spare: bool = True) -> tuple[State, State, State]:
-        """Parameters and both moments, each by name.
+    def begin(self, spare: bool = True) -> StepRows:
+        """See `ParameterStore.begin`."""
+        return StepRows(*(self._state if spare else (self._live(kind) for kind in range(3))))
 
-        Args:
-            spare: include spare rows, as captured steps need: the size is constant while ``generation`` is.
-        """
-        params, first, second = self._state if spare else (self._live(kind) for kind in range(3))
-        return params, first, second
+    def commit(self, rows: StepRows) -> None:
+        """Nothing: the rows of a step are those of the store."""
 
     def primitives(self, params: State) -> Any:
         """Parameters as primitives."""
@@ -115,7 +122,7 @@ class Optimizer:
                 rows.index_fill_(0, index, 0)
 
     def extend(self, number: int) -> None:
-        """Appends rows for the caller to fill; until then their opacity and moments are 0."""
+        """Appends rows for `relocate` to fill; until then their opacity and moments are 0."""
         count = self.count + number
         if self.capacity < count:
             grown = [
@@ -126,25 +133,29 @@ class Optimizer:
             self._take(grown)
         self.count = count
 
-    def zero_parameter(self, name: str) -> None:
-        """Sets the moments of one parameter to 0."""
+    def edit(self, function: Callable[[Any], None], zero: Sequence[str] = ()) -> None:
+        """See `ParameterStore.edit`."""
+        function(self.scene)
         for moments in self._state[1:]:
-            moments[name].zero_()
+            for name in zero:
+                moments[name].zero_()
+
+    def relocate(self, count: int, *, added: int, min_opacity: float, seed: int, step: int) -> Tensor:
+        """See `ParameterStore.relocate`."""
+        params, first, second = (tuple(state.values()) for state in self._state)
+        draw = {"min_opacity": min_opacity, "seed": seed, "step": step}
+        return relocate_(params, first, second, count, added=added, **draw)[2]
 
     def tensors(self) -> dict[str, Tensor]:
         """The complete state by name, for a checkpoint."""
         kinds = ("gaussians", "exp_avg", "exp_avg_sq")
         return {f"{kind}.{name}": t for i, kind in enumerate(kinds) for name, t in self._live(i).items()}
 
-    @staticmethod
-    def from_tensors(tensors: dict[str, Tensor], steps: int, kind: type[Parameters]) -> Optimizer:
-        """The reverse of `tensors`, for this kind of primitives."""
-        out = Optimizer(kind(**{name: tensors[f"gaussians.{name}"] for name in kind.names}))
-        for moments, prefix in ((out.exp_avg, "exp_avg"), (out.exp_avg_sq, "exp_avg_sq")):
+    def load_moments(self, tensors: State) -> None:
+        """See `ParameterStore.load_moments`."""
+        for moments, prefix in ((self.exp_avg, "exp_avg"), (self.exp_avg_sq, "exp_avg_sq")):
             for name, tensor in moments.items():
                 tensor.copy_(tensors[f"{prefix}.{name}"])
-        out.steps = steps
-        return out
 
     def _live(self, kind: int) -> State:
         return {name: t[: self.count] for name, t in self._state[kind].items()}
