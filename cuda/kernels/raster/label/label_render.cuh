@@ -1,8 +1,7 @@
 // label_render on the GPU: sums of T alpha of each label and pixel in shared memory, for the labels that the splats of the tile
 // have. A walk over the list sums some labels; where a tile has more, it is walked again.
-#include "math/raster/convex_policy.h"
-#include "math/raster/surfel_policy.h"
-#include "math/raster/gaussian_policy.h"
+#pragma once
+
 #include "kernels/raster/label/label_walk.cuh"
 
 namespace luxel {
@@ -203,7 +202,9 @@ __global__ void __launch_bounds__(kPixels, label_blocks<Policy>())
     render_long(walk, args, shared, block.tile, block.part, count);
 }
 
-template <typename Policy> int render(const luxel_label_render_args& args) {
+template <typename Policy> int label_render(const luxel_label_render_args& args) {
+  if (args.dtype != 0) return fail("the GPU kernels take float32");
+  LUXEL_CUDA(cudaSetDevice(args.device));
   const luxel_blend_args walk = walk_args(args);
   return launch("label_render", label_render_kernel<Policy>, LabelBlock<Policy>::blocks(walk), kPixels, 0, args.stream, walk,
                 args);
@@ -211,13 +212,3 @@ template <typename Policy> int render(const luxel_label_render_args& args) {
 
 }  // namespace
 }  // namespace luxel
-
-extern "C" int luxel_label_render(const luxel_label_render_args* args) {
-  using namespace luxel;
-  if (args->dtype != 0) return fail("the GPU kernels take float32");
-  LUXEL_CUDA(cudaSetDevice(args->device));
-  if (args->primitive == LUXEL_GAUSSIANS) return render<GaussianPolicy<float>>(*args);
-  if (args->primitive == LUXEL_CONVEXES) return render<ConvexPolicy<float>>(*args);
-  if (args->primitive == LUXEL_SURFELS) return render<SurfelPolicy<float>>(*args);
-  return fail("primitive %d has no policy", args->primitive);
-}

@@ -1,10 +1,9 @@
-// label_votes on the CPU: a task per tile. Twin of label_votes.cu.
+// label_votes on the CPU: a task per tile. Twin of label_votes.cuh.
 //
 // The weights of a (tile, splat, label) are summed in a fixed order, then added to the table in fixed point: so the result has
 // the same bits whatever the number of threads.
-#include "math/raster/convex_policy.h"
-#include "math/raster/surfel_policy.h"
-#include "math/raster/gaussian_policy.h"
+#pragma once
+
 #include "kernels/error.h"
 #include "kernels/raster/label/label_tile.h"
 #include "kernels/raster/label/vote_table.h"
@@ -153,16 +152,10 @@ template <typename Policy, typename T> int vote(const luxel_label_votes_args& ar
   return 0;
 }
 
+// Policy<T>: of the primitive.
+template <template <typename> class Policy> int label_votes(const luxel_label_votes_args& args) {
+  return args.dtype ? vote<Policy<double>, double>(args) : vote<Policy<float>, float>(args);
+}
+
 }  // namespace
 }  // namespace luxel
-
-extern "C" int luxel_label_votes(const luxel_label_votes_args* args) {
-  using namespace luxel;
-  if (args->primitive == LUXEL_GAUSSIANS)
-    return args->dtype ? vote<GaussianPolicy<double>, double>(*args) : vote<GaussianPolicy<float>, float>(*args);
-  if (args->primitive == LUXEL_CONVEXES)
-    return args->dtype ? vote<ConvexPolicy<double>, double>(*args) : vote<ConvexPolicy<float>, float>(*args);
-  if (args->primitive == LUXEL_SURFELS)
-    return args->dtype ? vote<SurfelPolicy<double>, double>(*args) : vote<SurfelPolicy<float>, float>(*args);
-  return fail("primitive %d has no policy", args->primitive);
-}

@@ -1,7 +1,6 @@
-// label_render on the CPU: a task per tile. Twin of label_render.cu.
-#include "math/raster/convex_policy.h"
-#include "math/raster/surfel_policy.h"
-#include "math/raster/gaussian_policy.h"
+// label_render on the CPU: a task per tile. Twin of label_render.cuh.
+#pragma once
+
 #include "kernels/error.h"
 #include "kernels/raster/label/label_tile.h"
 #include "kernels/raster/label/vote_table.h"
@@ -87,16 +86,10 @@ template <typename Policy, typename T> int render(const luxel_label_render_args&
   return 0;
 }
 
+// Policy<T>: of the primitive.
+template <template <typename> class Policy> int label_render(const luxel_label_render_args& args) {
+  return args.dtype ? render<Policy<double>, double>(args) : render<Policy<float>, float>(args);
+}
+
 }  // namespace
 }  // namespace luxel
-
-extern "C" int luxel_label_render(const luxel_label_render_args* args) {
-  using namespace luxel;
-  if (args->primitive == LUXEL_GAUSSIANS)
-    return args->dtype ? render<GaussianPolicy<double>, double>(*args) : render<GaussianPolicy<float>, float>(*args);
-  if (args->primitive == LUXEL_CONVEXES)
-    return args->dtype ? render<ConvexPolicy<double>, double>(*args) : render<ConvexPolicy<float>, float>(*args);
-  if (args->primitive == LUXEL_SURFELS)
-    return args->dtype ? render<SurfelPolicy<double>, double>(*args) : render<SurfelPolicy<float>, float>(*args);
-  return fail("primitive %d has no policy", args->primitive);
-}

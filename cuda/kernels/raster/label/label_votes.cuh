@@ -1,9 +1,8 @@
 // label_votes on the GPU: the lanes of a warp are grouped by label once; a splat's weights are summed over each group, then over
 // the tile in shared memory, and added to the table once per tile and label (once per block where blocks share a tile). Integers
 // throughout: the same bits in any order.
-#include "math/raster/convex_policy.h"
-#include "math/raster/surfel_policy.h"
-#include "math/raster/gaussian_policy.h"
+#pragma once
+
 #include "kernels/raster/label/label_walk.cuh"
 
 namespace luxel {
@@ -221,7 +220,10 @@ __global__ void __launch_bounds__(kPixels, label_blocks<Policy>())
   walk_list<Policy>(walk, shared.walk, at, block.tile, visitor);
 }
 
-template <typename Policy> int vote(const luxel_label_votes_args& args) {
+template <typename Policy> int label_votes(const luxel_label_votes_args& args) {
+  if (args.dtype != 0) return fail("the GPU kernels take float32");
+  if (args.fine) return fail("fine sums are for the CPU only");
+  LUXEL_CUDA(cudaSetDevice(args.device));
   const luxel_blend_args walk = walk_args(args);
   const auto kernel = args.centre_rule ? label_votes_kernel<Policy, true> : label_votes_kernel<Policy, false>;
   return launch("label_votes", kernel, LabelBlock<Policy>::blocks(walk), kPixels, 0, args.stream, walk, args);
@@ -229,14 +231,3 @@ template <typename Policy> int vote(const luxel_label_votes_args& args) {
 
 }  // namespace
 }  // namespace luxel
-
-extern "C" int luxel_label_votes(const luxel_label_votes_args* args) {
-  using namespace luxel;
-  if (args->dtype != 0) return fail("the GPU kernels take float32");
-  if (args->fine) return fail("fine sums are for the CPU only");
-  LUXEL_CUDA(cudaSetDevice(args->device));
-  if (args->primitive == LUXEL_GAUSSIANS) return vote<GaussianPolicy<float>>(*args);
-  if (args->primitive == LUXEL_CONVEXES) return vote<ConvexPolicy<float>>(*args);
-  if (args->primitive == LUXEL_SURFELS) return vote<SurfelPolicy<float>>(*args);
-  return fail("primitive %d has no policy", args->primitive);
-}
