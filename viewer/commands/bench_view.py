@@ -104,8 +104,7 @@ class View(Options):
 
     @staticmethod
     def _render(path: Path, device: torch.device) -> dict[str, Any]:
-        from luxel.viewer.scene_loading.drawable import render_function
-        from luxel.viewer.scene_loading.mesh_files import load_shown
+        from luxel.viewer.scene_loading.drawable import load_shown, render_function
 
         scene = load_shown(path).to(device)
         return {

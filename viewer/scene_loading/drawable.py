@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -17,10 +18,12 @@ from torch import Tensor
 from luxel.render.backends import Backend, rasterizer
 from luxel.render.fields.application import Application
 from luxel.render.geometry.camera import Camera
-from luxel.render.geometry.lens_views import behind_straight_lens
 from luxel.render.primitives import Parameters
+from luxel.render.raster.primitive_scene import by_sigma_points, require_drawable
+from luxel.render.scene import Draw, Scene
 from luxel.render.surfaces.mesh_scene import MeshScene
-from luxel.viewer.options import require_drawable
+from luxel.scenes.loader import LoadOptions
+from luxel.scenes.loaders import open_scene
 
 
 class Interface(Protocol):
@@ -114,28 +117,47 @@ def render_function(scene: Drawable, backend: Backend, *, lenses: bool = False) 
     if isinstance(scene, Parameters):
         require_drawable(backend, scene)
         return rasterizer_of_views(backend, lenses=lenses)
-    return type(scene).render if isinstance(scene, MeshScene) else render_field
+    return render_mesh if isinstance(scene, MeshScene) else render_field
+
+
+def render_mesh(
+    scene: MeshScene, camera: Camera, *, background: Tensor | None = None, **options: bool
+) -> Any:
+    """Renders a mesh; called like luxel.render.raster.rasterize."""
+    layers = (
+        "colour",
+        "alpha",
+        *(name for name, on in options.items() if on and name in ("depth", "normals")),
+    )
+    layers = tuple("normal" if name == "normals" else name for name in layers)
+    drawn = scene.draw(
+        camera, Draw(layers, background=background, options={"shaded": options.get("shaded", False)})
+    )
+    images = drawn.images
+    return SimpleNamespace(
+        rgb=images["colour"],
+        alpha=images["alpha"],
+        depth=images.get("depth"),
+        median_depth=images.get("depth"),
+        normals=images.get("normal"),
+    )
+
+
+def load_shown(path: Any, *, keep_non_finite: bool = False, axes: str | None = None) -> Drawable:
+    """What a path holds, see `luxel.scenes.loaders.open_scene`."""
+    return part_of(open_scene(path, LoadOptions(keep_non_finite, axes)))
+
+
+def part_of(scene: Scene) -> Drawable:
+    """The part of a scene that pages draw."""
+    kinds: tuple[type, ...] = (Parameters, Application, MeshScene)
+    return next(scene.parts[kind] for kind in kinds if kind in scene.parts)
 
 
 def rasterizer_of_views(backend: Backend, *, lenses: bool) -> Callable[..., Any]:
     """The rasterizer that shows primitives, see `render_function`."""
     render = rasterizer(backend)
     return by_sigma_points(render) if lenses and backend == "luxel" else render
-
-
-def by_sigma_points(render: Callable[..., Any]) -> Callable[..., Any]:
-    """A rasterizer that projects to pinhole cameras by sigma points too, for scenes that were trained behind lenses.
-
-    EWA shows large Gaussians of such a scene at wide angles as haze.
-
-    Args:
-        render: called like luxel.render.raster.rasterize.
-    """
-
-    def draw(scene: Any, camera: Camera, **options: Any) -> Any:
-        return render(scene, behind_straight_lens(camera), **options)
-
-    return draw
 
 
 def field_orientation(

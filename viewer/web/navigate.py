@@ -21,6 +21,7 @@ from viser._messages import (
 
 from luxel.render.geometry.camera import Camera, View, poses_of
 from luxel.render.geometry.lens_views import vertical_field
+from luxel.render.scene import Scene
 from luxel.viewer.scene_loading.drawable import Drawable
 
 MAX_SIDE = 4096  # pixels of an image along one axis
@@ -129,7 +130,10 @@ class SceneExtent:
 
 
 def find_extent(
-    views: Sequence[View], scene: Drawable, up: np.ndarray | None = None, front: np.ndarray | None = None
+    views: Sequence[View],
+    scene: Drawable | Scene,
+    up: np.ndarray | None = None,
+    front: np.ndarray | None = None,
 ) -> SceneExtent:
     """Centre, radius and up direction from the views, or from the scene's ``centres`` where there are no views.
 
@@ -147,7 +151,7 @@ def find_extent(
         radius = float(np.median(np.linalg.norm(centres - centre, axis=1)))
         upward = -poses[:, :3, 1].mean(0) if up is None else np.asarray(up, float)
     else:
-        places = scene.centres.detach()
+        places = (scene.centres() if isinstance(scene, Scene) else scene.centres).detach()
         places = places[:: max(1, len(places) // 100_000)].cpu().double().numpy()
         places = places[np.isfinite(places).all(axis=1)]
         centre = np.median(places, axis=0) if len(places) else np.zeros(3)

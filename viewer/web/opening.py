@@ -12,15 +12,16 @@ import torch
 
 from luxel.render.backends import Backend
 from luxel.render.errors import LuxelError
+from luxel.render.fields.application import Application
 from luxel.scenes import Capture
 from luxel.scenes.files.scenes.scene_format import SceneFacts
+from luxel.scenes.loader import LoadOptions
+from luxel.scenes.loaders import facts_of, open_scene
+from luxel.scenes.runs import has_capture, is_field_run, is_run, keeps_lenses
 from luxel.viewer.progress import opening
 from luxel.viewer.scene_loading.capture_options import Origin, in_words, load_origin
-from luxel.viewer.scene_loading.drawable import orientation, render_function
+from luxel.viewer.scene_loading.drawable import orientation, part_of, render_function
 from luxel.viewer.scene_loading.learned_views import refined_views
-from luxel.viewer.scene_loading.mesh_files import load_shown
-from luxel.viewer.scene_loading.runs import has_capture, is_field_run, is_run, keeps_lenses
-from luxel.viewer.scene_loading.scene_facts import known_facts
 from luxel.viewer.web.session import StaticSession
 
 
@@ -46,8 +47,9 @@ def open_session(
     Raises:
         LuxelError: the path is neither or cannot be read, the capture cannot be opened, or the backend does not fit.
     """
-    scene = load_shown(path, keep_non_finite=keep_non_finite, axes=axes).to(device)
-    facts = known_facts(path, scene, axes=axes)
+    opened_scene = open_scene(path, LoadOptions(keep_non_finite, axes, backend, device))
+    scene = part_of(opened_scene)
+    facts = SceneFacts() if Application in opened_scene.parts else facts_of(opened_scene)
     render = render_function(scene, backend, lenses=keeps_lenses(path))
     opened = _open_capture(path, capture)
     session = StaticSession(

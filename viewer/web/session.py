@@ -13,8 +13,8 @@ import numpy as np
 
 from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import View
+from luxel.render.primitives.time_range import time_range
 from luxel.viewer.scene_loading.drawable import Drawable
-from luxel.viewer.scene_loading.time_range import time_range
 from luxel.viewer.web.access.fair_queue import FairTurns
 
 STATUS_LIFETIME = 0.2  # seconds for which one status of the trainer is shown to all pages

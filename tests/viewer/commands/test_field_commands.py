@@ -19,12 +19,12 @@ from luxel.render.fields.config import defaults
 from luxel.render.fields.training.trainer import FieldTrainer
 from luxel.render.fields.volume import VolumeField
 from luxel.scenes import read_mesh, save_mesh
+from luxel.scenes.runs import load_run_field
 from luxel.scenes.synthetic.knot_mesh import ridged_knot
 from luxel.viewer.cli import main
 from luxel.viewer.commands.train import Train
 from luxel.viewer.commands.train_field import BATCH_ON_CPU, TrainField
-from luxel.viewer.scene_loading.drawable import field_orientation, render_field
-from luxel.viewer.scene_loading.runs import load_drawable, load_run_field
+from luxel.viewer.scene_loading.drawable import field_orientation, load_shown, render_field
 from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.images.shading import DisplaySettings, draw, outputs_of
 from luxel.viewer.web.images.stream import ClientStream
@@ -207,8 +207,8 @@ def test_a_page_begins_around_a_field_whatever_its_number_of_parameters() -> Non
 
 
 def test_a_finished_field_is_shown(image_run: Path) -> None:
-    field = load_drawable(image_run)
-    assert load_drawable(image_run / "field.safetensors").count == field.count
+    field = load_shown(image_run)
+    assert load_shown(image_run / "field.safetensors").count == field.count
     assert outputs_of(type(field)) == ("colour",)
     session = StaticSession(field, name="photo", **field_orientation(field))  # pyright: ignore[reportArgumentType]
     assert session.status() == {"count": field.count} and session.times is None

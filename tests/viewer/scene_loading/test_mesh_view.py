@@ -15,13 +15,13 @@ from luxel.render.surfaces.mesh_scene import MeshScene
 from luxel.scenes import read_mesh, save_mesh
 from luxel.scenes.files.axes import OWN
 from luxel.scenes.files.meshes.mesh import Mesh, Texture
+from luxel.scenes.files.meshes.mesh_loading import load_mesh
 from luxel.scenes.files.scenes.scene_files import save_scene
 from luxel.scenes.files.scenes.scene_format import SceneFacts
+from luxel.scenes.loaders import facts_of, open_scene
 from luxel.scenes.synthetic.toy import torus_knot
 from luxel.viewer.cli import main
-from luxel.viewer.scene_loading.drawable import Drawable, Interface
-from luxel.viewer.scene_loading.mesh_files import load_mesh, load_shown
-from luxel.viewer.scene_loading.scene_facts import known_facts
+from luxel.viewer.scene_loading.drawable import Drawable, Interface, load_shown
 from luxel.viewer.web.images.shading import DisplaySettings, depth_map, draw, outputs_of, sample
 from luxel.viewer.web.navigate import find_extent, first_pose
 from luxel.viewer.web.opening import open_session
@@ -53,7 +53,7 @@ def test_a_mesh_opens_with_its_facts_and_is_seen_from_the_side_that_it_faces(glb
     session, render = open_session(glb, CPU)
     assert session.scene_type is MeshScene and session.status() == {"count": 2} and session.name == "wall"
     with session.borrow() as scene:
-        assert known_facts(glb, scene) == SceneFacts(up=UP, metres=0.5)
+        assert facts_of(open_scene(glb)) == SceneFacts(up=UP, metres=0.5)
         extent = find_extent(session.views, scene, session.up, session.front)
         pose = first_pose([], extent)
         assert pose.position[1] < -1 and pose.position[2] > 0  # in front, a little above
@@ -151,6 +151,12 @@ def test_films_of_meshes(glb: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     )  # the others see its edge
     assert any((image[..., :3] == [200, 0, 0]).all(-1).any() for image in images)
     assert "4 frames of 64x48" in capsys.readouterr().out
+
+
+def test_a_mesh_file_has_no_other_format(glb: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["--out", "a.ply"], ["--out", "a.obj", "--mesh"]):
+        assert main(["export", str(glb), *words]) == 2
+        assert "this scene of triangles cannot be written like that" in capsys.readouterr().err
 
 
 def test_what_cannot_be_shown(

@@ -14,11 +14,11 @@ from luxel.render.geometry.camera import Camera
 from luxel.render.geometry.lens import fisheye_rays, radial_lens
 from luxel.render.geometry.lens_views import WIDEST, behind_straight_lens, vertical_field
 from luxel.render.raster.rasterize import rasterize
+from luxel.scenes.runs import keeps_lenses
 from luxel.scenes.synthetic.captures.fisheye_capture import write_fisheye_capture
 from luxel.viewer.cli import main
 from luxel.viewer.commands.render import Render
 from luxel.viewer.scene_loading.capture_options import Origin, load_origin
-from luxel.viewer.scene_loading.runs import keeps_lenses
 from luxel.viewer.web.navigate import Pose
 
 QUICK = ["--device", "cpu", "--no-lpips", "--no-check-capture"]
