@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,6 +25,12 @@ LAYERS = {
     "count": ("count",),
 }
 ROWS = ("splats", "tile_counts")  # layers that the rasterizer has besides
+
+
+class Remake(NamedTuple):
+    """The part of a scene of primitives that makes the same scene of other primitives of their class."""
+
+    scene: Callable[[Parameters], Scene]
 
 
 def primitive_scene(
@@ -52,18 +58,19 @@ def primitive_scene(
     Raises:
         LuxelError: the backend cannot be used on this device, or cannot draw this primitive.
     """
-    if render is None:
-        render = rasterizer(backend, parameters.device)
+    rasterize = render
+    if rasterize is None:
+        rasterize = rasterizer(backend, parameters.device)
         require_drawable(backend, parameters)
         if lenses and backend == "luxel":
-            render = by_sigma_points(render)
+            rasterize = by_sigma_points(rasterize)
     known = about or about_primitives(parameters, antialiased, up, metres)
 
     def draw(camera: Camera, drawn: Draw) -> Layers:
-        return draw_primitives(parameters, known, render, camera, drawn)
+        return draw_primitives(parameters, known, rasterize, camera, drawn)
 
-    def to(device: torch.device) -> Scene:
-        return primitive_scene(parameters.to(device), about=known, backend=backend, lenses=lenses)
+    def made(other: Parameters) -> Scene:
+        return primitive_scene(other, backend=backend, lenses=lenses, about=known, render=render)
 
     return Scene(
         known,
@@ -71,9 +78,10 @@ def primitive_scene(
         parameters.numbers,
         lambda: parameters.centres,
         draw,
-        to,
+        lambda device: made(parameters.to(device)),
         {
             Parameters: parameters,
+            Remake: Remake(made),
             Extent: Extent(lambda time: _at(parameters, time), lambda: _finite(parameters)),
         },
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -66,13 +66,6 @@ class MeshScene:
     up: tuple[float, float, float] | None = None
     metres: float | None = None
 
-    noun: ClassVar[str] = "triangles"
-    outputs: ClassVar[tuple[str, ...]] = ("colour", "alpha", "depth", "normals", "shaded")
-    moves: ClassVar[bool] = False
-    antialiases: ClassVar[bool] = False
-    resizable: ClassVar[bool] = False
-    flat: ClassVar[bool] = False
-
     @staticmethod
     def build(mesh: TriangleMesh, rgb: Tensor | None = None, image: Image | None = None) -> MeshScene:
         """Prepares a mesh, on its device.
@@ -129,23 +122,6 @@ class MeshScene:
             return None
         x, y, z = (mean / mean.norm()).tolist()
         return x, y, z
-
-    @property
-    def opacities(self) -> Tensor:
-        """Those of `centres`: 1, [P]."""
-        return self.centres.new_ones(len(self.centres))
-
-    def tensors(self) -> dict[str, Tensor]:
-        """What has to be finite of each triangle, by name."""
-        return {"corners": self.mesh.corners()}
-
-    def numbers(self) -> dict[str, int]:
-        """The number of triangles, under the key that a trainer's ``status`` uses."""
-        return {"count": self.count}
-
-    def detach(self) -> Self:
-        """Itself: there are no gradients."""
-        return self
 
     def to(self, device: torch.device | str) -> MeshScene:
         """On another device."""

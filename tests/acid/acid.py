@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+from urllib.request import urlopen
 
 from luxel.render.native import native_folder
+from luxel.viewer.web.images.first_image import FIRST_IMAGE_PATH
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("render", "scenes", "viewer")
@@ -52,6 +56,23 @@ class PatchedTree:
         return subprocess.run(
             words, env=self.environment, capture_output=True, text=True, check=False, timeout=300
         )
+
+    def viewed(self, path: Path) -> bytes:
+        """The first image that `luxel view` shows of a path, a JPEG file."""
+        code = "import sys; from luxel.viewer.cli import main; sys.exit(main(sys.argv[1:]))"
+        words = [sys.executable, "-u", "-c", code, "view", str(path), "--port", "0", "--device", "cpu"]
+        with subprocess.Popen(words, env=self.environment, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                assert process.stdout is not None
+                address = next(line for line in process.stdout if line.startswith("viewer: ")).split()[1]
+                for _ in range(100):
+                    with urlopen(f"{address}{FIRST_IMAGE_PATH.strip('/')}?width=64&height=48") as answer:
+                        if image := answer.read():
+                            return image
+                    time.sleep(0.2)
+                raise AssertionError("there is no image")
+            finally:
+                process.send_signal(signal.SIGINT)
 
     def luxel(self, *arguments: object) -> str:
         """Runs a command of luxel in the copy; returns what it printed."""

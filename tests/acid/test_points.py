@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ def test_the_patch_is_a_line_and_its_import() -> None:
 
 
 @pytest.mark.slow
-def test_points_render_and_export(tree: PatchedTree, tmp_path: Path) -> None:
+def test_points_render_view_and_export(tree: PatchedTree, tmp_path: Path) -> None:
     source, frames, copy = tmp_path / "a.points", tmp_path / "frames", tmp_path / "b.points"
     source.write_text(POINTS)
     said = tree.luxel(
@@ -34,5 +35,7 @@ def test_points_render_and_export(tree: PatchedTree, tmp_path: Path) -> None:
     images = [np.array(Image.open(path)) for path in sorted(frames.glob("*.png"))]
     shown = {tuple(pixel[:3]) for image in images for pixel in image.reshape(-1, 4) if pixel[3]}
     assert len(images) == 2 and shown == {(255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)}
+    page = np.array(Image.open(io.BytesIO(tree.viewed(source)))).astype(int)
+    assert page.shape[2] == 3 and (page.max(axis=2) > 40).any()
     assert "4 points" in tree.luxel("export", source, "--out", copy)
     assert np.array_equal(np.loadtxt(copy), np.loadtxt(source))

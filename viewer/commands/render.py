@@ -273,7 +273,7 @@ class Render(Options):
         from luxel.viewer.web.navigate import find_extent
 
         up = scene.about.up
-        extent = find_extent([], scene, None if up is None else np.array(up))
+        extent = find_extent([], scene.centres, None if up is None else np.array(up))
         return orbit(
             extent.centre,
             extent.radius,

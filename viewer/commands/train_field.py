@@ -117,7 +117,6 @@ class TrainField(Options):
         """Opens the data, trains, evaluates; returns the exit status."""
         from luxel.render.fields.training.trainer import FieldTrainer
         from luxel.viewer.progress import opening
-        from luxel.viewer.scene_loading.drawable import render_field
         from luxel.viewer.scene_loading.runs import discard_unstarted
         from luxel.viewer.training.train_scene import run_watched
 
@@ -153,7 +152,6 @@ class TrainField(Options):
                 trainer,
                 lambda: _session(trainer, data),
                 self.serve if self.view else None,
-                render_field,
                 lambda result: _conclude(trainer, result),
             )
 
@@ -259,11 +257,23 @@ def _require_run_of(folder: Path, expected: str | None) -> None:
 
 
 def _session(trainer: Any, data: FieldData) -> Session:
-    from luxel.viewer.scene_loading.drawable import field_orientation
+    import numpy as np
+
+    from luxel.render.fields.drawing.field_scene import field_scene
     from luxel.viewer.web.session import TrainingSession
 
-    orientation = field_orientation(trainer.application, data.up, data.background)
-    return TrainingSession(trainer, data.views, data.name, folder=trainer.folder.path, **orientation)
+    about = field_scene(trainer.application).about
+    up = about.up if data.up is None else data.up
+    return TrainingSession(
+        trainer,
+        data.views,
+        data.name,
+        up=None if up is None else np.array(up),
+        front=None if about.front is None else np.array(about.front),
+        background=data.background,
+        folder=trainer.folder.path,
+        make=field_scene,
+    )
 
 
 def _conclude(trainer: Any, result: Any) -> None:

@@ -52,6 +52,11 @@ def times_of(scene: Scene, capture: Callable[[], Capture] | None = None) -> tupl
                 f"Using the times of the scene, as its capture cannot be opened: {error}",
                 file=sys.stderr,
             )
+    return scene_times(scene, views)
+
+
+def scene_times(scene: Scene, views: Sequence[View] = ()) -> tuple[float, float] | None:
+    """First and last time of a scene that moves, from its views where their times differ; None: it is static."""
     parameters = scene.part(Parameters)
     return scene.about.times if parameters is None else time_range(parameters, views)
 

@@ -14,6 +14,7 @@ def field_scene(
     *,
     up: tuple[float, float, float] | None = None,
     background: tuple[float, float, float] = (0.0, 0.0, 0.0),
+    about: About | None = None,
 ) -> Scene:
     """A field as a scene, on its device.
 
@@ -21,8 +22,9 @@ def field_scene(
         field: on the device that draws it.
         up: upward direction of its data; None: the field's own.
         background: colour in [0, 1] that a page starts with.
+        about: of the same field before, where it is still being trained; None: it is made.
     """
-    about = About(
+    known = about or About(
         field.noun,
         options=(("to_sun",) if "shadows" in field.outputs else ())
         + (("exposure",) if field.config.linear else ()),
@@ -42,16 +44,16 @@ def field_scene(
         parts[FlatImage] = FlatImage(*size, bands)
 
     def draw(camera: Camera, drawn: Draw) -> Layers:
-        check_drawn(about, drawn)
+        check_drawn(known, drawn)
         return draw_field(field, camera, drawn)
 
     return Scene(
-        about,
+        known,
         field.device,
         field.numbers,
         lambda: field.centres,
         draw,
-        lambda device: field_scene(field.to(device), up=up, background=background),
+        lambda device: field_scene(field.to(device), about=known),
         parts,
     )
 

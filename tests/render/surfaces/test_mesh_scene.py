@@ -118,7 +118,7 @@ def test_round_surfaces_are_smooth_and_edges_sharp():
 
 def test_place_size_and_front():
     scene = MeshScene.build(square())
-    assert scene.count == 2 and scene.numbers() == {"count": 2} and scene.detach() is scene
+    assert scene.count == 2 and mesh_scene_of(scene).numbers() == {"count": 2}
     assert len(scene.centres) == 512 and scene.centres[:, :2].abs().max() > 0.95
     assert scene.centres[:, :2].abs().mean(0).tolist() == pytest.approx([0.5, 0.5], abs=0.06)  # by area
     assert scene.front == pytest.approx((0, 0, 1)) and MeshScene.build(icosphere(2)).front is None
