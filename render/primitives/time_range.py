@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
 from luxel.render.geometry.camera import View
-from luxel.viewer.scene_loading.drawable import Drawable
 
 
-def time_range(scene: Drawable, views: Sequence[View] = ()) -> tuple[float, float] | None:
+def time_range(scene: Any, views: Sequence[View] = ()) -> tuple[float, float] | None:
     """First and last time of a dynamic scene.
 
     Args:
-        scene: what is shown.
+        scene: `Parameters`, or anything else with ``moves`` and perhaps ``times`` [N].
         views: its posed images; if their times differ, these give the range. Otherwise the 1st and 99th percentile
             of the ``times`` of the primitives do.
 

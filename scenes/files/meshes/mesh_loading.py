@@ -1,4 +1,4 @@
-"""Mesh files as scenes that are drawn."""
+"""Mesh files as meshes that are drawn."""
 
 from __future__ import annotations
 
@@ -12,24 +12,8 @@ from luxel.render.mesh.triangles import TriangleMesh
 from luxel.render.surfaces.mesh_scene import Image, MeshScene
 from luxel.scenes.files.axes import known_axes, signs_between
 from luxel.scenes.files.meshes.mesh import Mesh
-from luxel.scenes.files.meshes.mesh_files import axes_of_mesh, is_mesh, read_mesh
+from luxel.scenes.files.meshes.mesh_files import axes_of_mesh, read_mesh
 from luxel.scenes.files.scenes.scene_facts import facts_between
-from luxel.viewer.scene_loading.drawable import Drawable
-from luxel.viewer.scene_loading.runs import load_drawable
-
-
-def load_shown(path: Path, *, keep_non_finite: bool = False, axes: str | None = None) -> Drawable:
-    """What `luxel view` and `luxel render` show: primitives, a neural field, or the mesh of a file.
-
-    Args:
-        path, keep_non_finite, axes: see `luxel.viewer.scene_loading.runs.load_drawable`.
-
-    Raises:
-        LuxelError: the path is none of these, or the file cannot be read.
-    """
-    if not is_mesh(path):
-        return load_drawable(path, keep_non_finite=keep_non_finite, axes=axes)
-    return load_mesh(path, axes=axes)
 
 
 def load_mesh(path: Path, *, axes: str | None = None) -> MeshScene:
