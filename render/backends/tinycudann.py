@@ -32,8 +32,8 @@ from luxel.render.backends.gpu import require_gpu
 from luxel.render.errors import LuxelError
 
 if TYPE_CHECKING:
-    from luxel.render.fields.encodings import Grid
-    from luxel.render.fields.mlp import Mlp
+    from luxel.render.fields.encodings.grid import Grid
+    from luxel.render.fields.nets.mlp import Mlp
 
 INSTALL = (
     "It is not on PyPI. With nvcc: "

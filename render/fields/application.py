@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from luxel.render.errors import LuxelError
 from luxel.render.fields.applications import application_type, application_types
 from luxel.render.fields.config import FieldConfig
-from luxel.render.fields.encodings import HASH_GROWTH, GridEncoding
+from luxel.render.fields.encodings.encoding import Encoding
+from luxel.render.fields.encodings.grid import HASH_GROWTH
 from luxel.render.geometry.camera import Camera
 from luxel.render.mesh.marching_cubes import field_surface
 from luxel.render.mesh.triangles import TriangleMesh
@@ -77,8 +78,8 @@ class Application(nn.Module, ABC):
         self.loss_scalars: Tensor | None = None
 
     def table_parameters(self) -> list[nn.Parameter]:
-        """Trainable tables of grid encodings."""
-        return [m.table for m in self.modules() if isinstance(m, GridEncoding)]
+        """Trainable tables of encodings."""
+        return [table for m in self.modules() if isinstance(m, Encoding) for table in m.tables]
 
     def weight_parameters(self) -> list[nn.Parameter]:
         """All other parameters: weights of networks, which have the L2 penalty."""

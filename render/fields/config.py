@@ -22,13 +22,13 @@ from luxel.render.bounds import (
 )
 from luxel.render.errors import LuxelError
 from luxel.render.fields.applications import APPLICATIONS, FieldName, configuration_of
+from luxel.render.fields.encodings import EncodingName
 from luxel.render.runs.dataclass_values import from_plain
 
-GridName = Literal["hash", "dense", "lowres"]
-EncodingName = Literal["hash", "dense", "lowres", "frequency"]
 ScheduleName = Literal["steps", "shares"]
 HashingName = Literal["spatial", "blocks"]
 
+PEER_ENCODINGS = ("hash", "dense", "lowres")  # that tiny-cuda-nn evaluates
 LOG2_ENTRIES = 19  # unless another is chosen
 SHARES = (0.5, 0.75, 0.9)  # shares of a run after which the learning rate decays
 
@@ -164,8 +164,8 @@ class FieldConfig(Options):
             ),
             (self.linear and self.field != "image", "linear is for fields of images"),
             (
-                self.encoding == "frequency" and self.backend != "luxel",
-                f"encoding frequency needs backend luxel: {self.backend} evaluates grids",
+                self.encoding not in PEER_ENCODINGS and self.backend != "luxel",
+                f"encoding {self.encoding} needs backend luxel: {self.backend} evaluates grids",
             ),
             (
                 self.hashing == "blocks" and self.backend != "luxel",

@@ -11,7 +11,6 @@ from torch import Tensor
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.fields.applications import CONFIGURATIONS
-from luxel.render.fields.build import field_of, mlp_of
 from luxel.render.fields.capture.exposure import Exposure
 from luxel.render.fields.capture.extent import adapted_to, cascades_in, inner_box, nearest, region_of
 from luxel.render.fields.capture.occupancy import Occupancy, seen_cells
@@ -26,14 +25,10 @@ from luxel.render.fields.capture.posed_images import (
 from luxel.render.fields.capture.sky import Sky, pixel_directions
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.drawing.frame_mode import counts_on_device
-from luxel.render.fields.drawing.snapshot import (
-    Snapshot,
-    capture_key_of,
-    refreshed_snapshot,
-    supports_live_count,
-)
 from luxel.render.fields.drawing.wavefront import WavefrontRenderer
 from luxel.render.fields.drawing.wavefront_polled import render_wavefront_polled
+from luxel.render.fields.nets.build import field_of, mlp_of
+from luxel.render.fields.nets.point_function import Snapshot, refreshed_snapshot
 from luxel.render.fields.radiance_config import RadianceConfig
 from luxel.render.geometry.camera import Camera, View
 from luxel.render.ops.field.colour_inputs import HARMONICS, colour_inputs
@@ -294,12 +289,14 @@ class RadianceField(Application):
         bits = self.occupancy.bits_above(drawing.threshold)
         given = camera, region, bits, behind, self.scale, drawing.transmittance
         if not (
-            counts_on_device(self.device) and supports_live_count(evaluate) and self.colour.joins_directions()
+            counts_on_device(self.device)
+            and evaluate.supports_live_count()
+            and self.colour.joins_directions()
         ):
             return render_wavefront_polled(query, *given)
         if self._renderer is None:
             self._renderer = WavefrontRenderer(self.device, RAYS_OF_PART, ROWS_OF_WAVE)
-        density_key = capture_key_of(evaluate)
+        density_key = evaluate.key()
         key = None if density_key is None else (density_key, self.colour.weights.data_ptr())
         return self._renderer.render(query, key, *given)
 

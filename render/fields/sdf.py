@@ -12,23 +12,16 @@ from torch import Tensor
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import TO_SUN, Application
 from luxel.render.fields.applications import CONFIGURATIONS
-from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.data.sdf_samples import MeshSamples, SamplePool, SdfBatch
 from luxel.render.fields.drawing.frame_mode import counts_on_device
-from luxel.render.fields.drawing.snapshot import (
-    Snapshot,
-    capture_key_of,
-    refreshed_snapshot,
-    supports_live_count,
-)
 from luxel.render.fields.drawing.sphere_tracer import LARGEST, DeviceSphereTracer
 from luxel.render.fields.drawing.surface_shading import SurfaceLook, backdrop, shade_surface
-from luxel.render.fields.encodings import GridEncoding
+from luxel.render.fields.nets.build import field_of
+from luxel.render.fields.nets.point_function import Snapshot, refreshed_snapshot
 from luxel.render.geometry.camera import Camera
 from luxel.render.mesh.marching_cubes import field_surface
 from luxel.render.mesh.triangles import TriangleMesh, merged, without_degenerate
-from luxel.render.ops.field.encode_grid import encode_grid
 from luxel.render.ops.field.mlp import mlp
 from luxel.render.ops.field.sphere_trace import Hits, Rays, sphere_trace
 
@@ -59,6 +52,9 @@ class SdfField(Application):
         eikonal: weight of the mean of (|gradient| - 1)^2 at uniform positions (Gropp et al. 2020), which needs second
             derivatives: several times the time of a step.
 
+    Raises:
+        ValueError: the eikonal loss has a weight, and the encoding no second derivatives.
+
     Attributes:
         centre: buffer, the middle of the unit box in the mesh's coordinates, [3].
         side: buffer, the length of its sides in the mesh's units, [].
@@ -81,6 +77,10 @@ class SdfField(Application):
     def __init__(self, config: FieldConfig, *, eikonal: float = 0.0) -> None:
         super().__init__(config)
         self.field = field_of(config, 3, 1)
+        if eikonal > 0 and not self.field.encoding.twice:
+            raise ValueError(
+                f"SdfField: eikonal must be 0, encoding {config.encoding} has no second derivatives"
+            )
         self.eikonal = eikonal
         self.look = SurfaceLook()
         self.pool_batches: int | None = None
@@ -165,27 +165,20 @@ class SdfField(Application):
 
         Args:
             positions: [N, 3].
-            detail: levels of the grid with more cells than this along an axis are treated as constant: hash collisions
-                make their features noisy, which hardly moves the surface but tilts its normals. None: all levels count.
-                A field without a grid has no levels.
+            detail: levels of the encoding with more cells than this along an axis are treated as constant: hash
+                collisions make their features noisy, which hardly moves the surface but tilts its normals. None: all
+                levels count.
         """
         encoding, network = self.field.encoding, self.field.network
-        if not isinstance(encoding, GridEncoding):
-            with torch.enable_grad():
-                leaf = positions.detach().requires_grad_()
-                out = self.field(leaf)
-                return torch.autograd.grad(out, leaf, torch.ones_like(out))[0]
-        grid, table = encoding.grid, encoding.table.detach()
         with torch.enable_grad():
             leaf = positions.detach().requires_grad_()
-            features = encode_grid(leaf, table, grid.offsets, grid.scales, grid.hashed)
+            features = encoding.exact(leaf)
             chosen = network.activation, network.output_activation
             sizes = network.network[:4]
             out = mlp(features, network.weights.detach(), *sizes, *chosen, precise=network.precise)
             (g_features,) = torch.autograd.grad(out, features, torch.ones_like(out), retain_graph=True)
             if detail is not None:
-                coarse = max(1, sum(scale <= detail for scale in grid.scales))
-                g_features[:, coarse * grid.features :] = 0
+                g_features[:, encoding.fine(detail)] = 0
             return torch.autograd.grad(features, leaf, g_features)[0]
 
     def trace(self, rays: Rays, tolerance: float = TOLERANCE, widening: float = 0.0) -> Hits:
@@ -235,7 +228,7 @@ class SdfField(Application):
         )
         self._snapshot = refreshed_snapshot(self.field, self._snapshot)
         if rays.count > LARGEST or not (
-            counts_on_device(self.device) and supports_live_count(self._snapshot)
+            counts_on_device(self.device) and self._snapshot.supports_live_count()
         ):
             hits = self.trace(rays, widening=PIXEL / float(camera.intrinsics[:2].max()))
             image = backdrop(rays, look, background)
@@ -249,7 +242,7 @@ class SdfField(Application):
         assert self._snapshot is not None
         if self._renderer is None:
             self._renderer = DeviceSphereTracer(self.device, STEPS, GROWTH)
-        given = self._snapshot, capture_key_of(self._snapshot), rays, self.coarse_grid()
+        given = self._snapshot, self._snapshot.key(), rays, self.coarse_grid()
         with self._renderer.traced(*given, tolerance=TOLERANCE, pixels=PIXEL) as hits:
             image = backdrop(rays, self.look, background)  # meanwhile the device traces
             return hits(), image

@@ -13,20 +13,15 @@ from torch import Tensor, nn
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import TO_SUN, Application
 from luxel.render.fields.applications import CONFIGURATIONS
-from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.drawing.delta_tracking import track_sunlit
 from luxel.render.fields.drawing.frame_mode import counts_on_device
 from luxel.render.fields.drawing.rays import camera_rays
-from luxel.render.fields.drawing.snapshot import (
-    Snapshot,
-    capture_key_of,
-    refreshed_snapshot,
-    supports_live_count,
-)
 from luxel.render.fields.drawing.uniform_march import march_uniform
 from luxel.render.fields.drawing.wavefront import WavefrontRenderer
 from luxel.render.fields.drawing.wavefront_polled import render_wavefront_polled
+from luxel.render.fields.nets.build import field_of
+from luxel.render.fields.nets.point_function import Snapshot, refreshed_snapshot
 from luxel.render.geometry.camera import Camera
 from luxel.render.ops.field.march_rays import Region, pack_cells
 
@@ -143,7 +138,7 @@ class VolumeField(Application):
         behind = self.extent.new_zeros(3) if background is None else background.to(self.extent)
         evaluate = self._snapshot = refreshed_snapshot(self.field, self._snapshot)
         given = camera.to(self.device), region, self.occupied_cells(), behind, peak, DIM
-        if not (counts_on_device(self.device) and supports_live_count(evaluate)):
+        if not (counts_on_device(self.device) and evaluate.supports_live_count()):
             layers = render_wavefront_polled(
                 lambda x, directions: (evaluate(x), None), *given, rays=RAYS, rows=ROWS
             )
@@ -154,7 +149,7 @@ class VolumeField(Application):
         def query(x: Tensor, directions: Tensor | None, live: Tensor) -> tuple[Tensor, None]:
             return evaluate(x, live), None
 
-        return self._renderer.render(query, capture_key_of(evaluate), *given, layers=False)[0].clamp_(0, 1)
+        return self._renderer.render(query, evaluate.key(), *given, layers=False)[0].clamp_(0, 1)
 
     def render_sunlit(
         self, camera: Camera, background: Tensor | None = None, to_sun: tuple[float, float, float] = TO_SUN

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from additions import copy_with, luxel_here, luxel_in, run_in, shared_lines
+from additions import changed_lines, extended
 from safetensors.torch import load_file
 
+from luxel.viewer.cli import main
+
+HERE = Path(__file__).resolve().with_name("host_store")
 SHORT = [
     "--device",
     "cpu",
@@ -43,15 +46,15 @@ STRATEGIES = {
 @pytest.mark.slow
 def test_a_store_in_the_memory_of_the_host(tmp_path: Path) -> None:
     """50 steps of each strategy, in which rows are added, removed, relocated and reset."""
-    assert shared_lines("host_store") == 1
-    copy = copy_with("host_store", tmp_path / "source")
+    assert changed_lines(HERE) == 1
+    copy = extended(HERE, tmp_path / "source")
     which = "from luxel.render.train.store.stores import STORES; print(STORES[0])"
-    assert run_in(copy, which).strip() == "luxel.render.train.store.host"
-    run_in(copy, CAPTURE, tmp_path / "capture")
+    assert copy.python(which).strip() == "luxel.render.train.store.host"
+    copy.python(CAPTURE, tmp_path / "capture")
     for name, options in STRATEGIES.items():
         arguments = ["train", tmp_path / "capture", "--steps", "50", "--strategy", name, *options, *SHORT]
-        luxel_here(*arguments, "--run", tmp_path / name)
-        luxel_in(copy, *arguments, "--run", tmp_path / f"{name}-host")
+        assert not main([*map(str, arguments), "--run", str(tmp_path / name)])
+        copy.luxel(*arguments, "--run", tmp_path / f"{name}-host")
         ours, theirs = (
             load_file(next((tmp_path / run / "checkpoints").glob("*.safetensors")))
             for run in (name, f"{name}-host")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from acid import PatchedTree, changed_lines
+from additions import Extended, changed_lines, extended
 from PIL import Image
 
 HERE = Path(__file__).resolve().parent / "points"
@@ -15,8 +15,8 @@ POINTS = "0 0 0 255 0 0\n0.5 0 0 0 255 0\n0 0.5 0 0 0 255\n0 0 0.5 255 255 255\n
 
 
 @pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> PatchedTree:
-    return PatchedTree(HERE, tmp_path_factory.mktemp("points"))
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Extended:
+    return extended(HERE, tmp_path_factory.mktemp("points"))
 
 
 def test_the_patch_is_a_line_and_its_import() -> None:
@@ -24,7 +24,7 @@ def test_the_patch_is_a_line_and_its_import() -> None:
 
 
 @pytest.mark.slow
-def test_points_render_view_and_export(tree: PatchedTree, tmp_path: Path) -> None:
+def test_points_render_view_and_export(tree: Extended, tmp_path: Path) -> None:
     source, frames, copy = tmp_path / "a.points", tmp_path / "frames", tmp_path / "b.points"
     source.write_text(POINTS)
     said = tree.luxel(

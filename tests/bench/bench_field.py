@@ -32,8 +32,8 @@ from torch import Tensor
 
 from luxel.render.backends import tinycudann
 from luxel.render.errors import LuxelError
-from luxel.render.fields.encodings import Grid
-from luxel.render.fields.mlp import Mlp
+from luxel.render.fields.encodings.grid import Grid
+from luxel.render.fields.nets.mlp import Mlp
 from luxel.render.fields.sdf import SdfField
 from luxel.render.native import best_device
 from luxel.render.ops.field.encode_grid import encode_grid

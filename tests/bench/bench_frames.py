@@ -35,7 +35,7 @@ from luxel.render.fields.drawing import frame_mode as frame_modes
 from luxel.render.fields.training.trainer import FieldTrainer
 from luxel.render.native import best_device
 from luxel.viewer.bench.fields.datasets import FieldDataset, capture_dataset, frames, make_dataset
-from luxel.viewer.bench.fields.stages import counting, grid_field
+from luxel.viewer.bench.fields.stages import counting, encoded_field
 from luxel.viewer.bench.machine import machine_facts
 from luxel.viewer.bench.timing import compare_ms
 
@@ -86,7 +86,7 @@ def measure(
     images = {way: [run(way, i).clone() for i in range(len(draws))] for way in ways}
     rows = {}
     for way in ways:
-        with counting(grid_field(made)) as queries:
+        with counting(encoded_field(made)) as queries:
             for i in range(len(draws)):
                 run(way, i)
         rows[way] = queries.rows / len(draws)

@@ -23,7 +23,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from luxel.render.fields.mlp import Mlp
+from luxel.render.fields.nets.mlp import Mlp
 from luxel.render.native import best_device
 from luxel.render.reference.field.mlp import mlp_reference
 from luxel.viewer.bench.machine import machine_facts

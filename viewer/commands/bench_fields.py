@@ -14,7 +14,7 @@ import tyro
 
 from luxel.render.bounds import Bounds, Folder, Options, Positive, Repeats
 from luxel.render.fields.applications import FieldName, application_type
-from luxel.render.fields.config import GridName
+from luxel.render.fields.encodings import ENCODINGS, EncodingName
 from luxel.viewer.options import DeviceName, optional, pick_device
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ class Fields(Options):
 
     only: Annotated[tuple[FieldName, ...], optional("{image,sdf,volume,radiance}...")] = ()
     """Fields to measure; default: all four."""
-    encodings: Annotated[tuple[GridName, ...], optional("{hash,dense,lowres}...")] = ()
-    """Encodings of positions; default: all three."""
+    encodings: Annotated[tuple[EncodingName, ...], optional(f"{{{','.join(ENCODINGS)}}}...")] = ()
+    """Encodings of positions; default: all."""
     sizes: Annotated[tuple[str, ...], optional("SIZE...")] = ()
     """Image sizes as WIDTHxHEIGHT; default: 1920x1080 and 3840x2160, or small ones without a GPU."""
     seconds: Annotated[Positive | None, optional("SECONDS")] = None
@@ -77,7 +77,7 @@ class Fields(Options):
         usual = GPU_SIZES if device.type == "cuda" else CPU_SIZES
         sizes = [scenes.parse_size(text) for text in self.sizes or usual]
         kinds: tuple[FieldName, ...] = self.only or typing.get_args(FieldName)
-        encodings: tuple[GridName, ...] = self.encodings or typing.get_args(GridName)
+        encodings: tuple[EncodingName, ...] = self.encodings or tuple(ENCODINGS)
         small = device.type != "cuda"
         # Opened first: an error ends the command before anything is measured.
         given = None

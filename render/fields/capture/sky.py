@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from luxel.render.fields.capture.posed_images import views_of
 from luxel.render.fields.drawing.rays import camera_rays
-from luxel.render.fields.mlp import Mlp
+from luxel.render.fields.nets.mlp import Mlp
 from luxel.render.geometry.camera import Camera
 from luxel.render.ops.field.colour_inputs import HARMONICS, colour_inputs
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from luxel.render.backends import tinycudann
-from luxel.render.fields.encodings import GridEncoding
-from luxel.render.fields.field import Field
-from luxel.render.fields.mlp import Mlp
+from luxel.render.fields.encodings.grid_encoding import GridEncoding
+from luxel.render.fields.nets.field import Field
+from luxel.render.fields.nets.mlp import Mlp
+from luxel.render.fields.nets.point_function import PlainSnapshot, Snapshot
 from luxel.render.ops.field.colour_inputs import colour_inputs
 
 
@@ -67,10 +67,7 @@ class PeerField(Field):
     encoding: GridEncoding
     _made: tuple[torch.device, tinycudann.Peer | None] | None = None
 
-    def __init__(self, encoding: GridEncoding, network: Mlp, coherent: bool = False) -> None:
-        super().__init__(encoding, network, coherent)
-
-    def snapshot(self) -> Callable[[Tensor], Tensor]:
+    def snapshot(self) -> Snapshot:
         """As `Field.snapshot`."""
         peer = None if self.by_luxel else self._peer(self.encoding.table.device)
         if peer is None:
@@ -78,11 +75,10 @@ class PeerField(Field):
         with torch.no_grad():
             parameters = peer.parameters(self.network, self.encoding.table)
 
-        @torch.no_grad()
-        def evaluate(x: Tensor, live: Tensor | None = None) -> Tensor:
+        def evaluate(x: Tensor) -> Tensor:
             return peer(tinycudann.clamp_positions(x), parameters) if len(x) else x.new_empty(0, peer.outputs)
 
-        return evaluate
+        return PlainSnapshot(evaluate)
 
     def forward(self, x: Tensor, coherent: bool | None = None) -> Tensor:
         """As `Field.forward`."""

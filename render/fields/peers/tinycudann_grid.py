@@ -8,7 +8,7 @@ from functools import cached_property
 
 import torch
 
-from luxel.render.fields.encodings import Grid
+from luxel.render.fields.encodings.grid import Grid
 
 ROUNDING = 4e-6  # share of a level's points by which rounding may change its scale
 

@@ -49,7 +49,7 @@ from luxel.render.fields.training.trainer import FieldTrainer
 from luxel.render.geometry.camera import Camera
 from luxel.render.native import best_device
 from luxel.render.ops.field.march_rays import LEFT_OUT, RAYS, SAMPLES
-from luxel.viewer.bench.fields.stages import counting, grid_field
+from luxel.viewer.bench.fields.stages import counting, encoded_field
 from luxel.viewer.bench.machine import machine_facts
 from luxel.viewer.bench.timing import many_kernel_times, stage_times, times_ms
 from luxel.viewer.commands.train_field import BATCH_ON_CPU
@@ -176,7 +176,7 @@ def measured_drawing(field: RadianceField, data: PosedImages, device: torch.devi
             ms = statistics.median(t for view in views for t in frame_ms(field, view.camera, device))
             row |= {"frame_ms": ms, "fps": 1e3 / ms}
         cameras = [wide(view.camera) if device.type == "cuda" else view.camera for view in views]
-        with counting(grid_field(field)) as queries:
+        with counting(encoded_field(field)) as queries:
             for camera in cameras:
                 field.render(camera.to(device))
     return row | {"queries_per_pixel": queries.rows / sum(c.width * c.height for c in cameras)}

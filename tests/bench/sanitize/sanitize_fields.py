@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from luxel.render.fields.encodings import Grid
+from luxel.render.fields.encodings.grid import Grid
 from luxel.render.ops.field.encode_grid import HASHED, encode_grid
 from luxel.render.ops.field.field import field
 from luxel.render.ops.field.mlp import Network

@@ -9,9 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from luxel.render.fields.encodings import Grid, GridEncoding
-from luxel.render.fields.field import Field
-from luxel.render.fields.mlp import Mlp
+from luxel.render.fields.encodings.grid import Grid
+from luxel.render.fields.encodings.grid_encoding import GridEncoding
+from luxel.render.fields.nets.field import Field
+from luxel.render.fields.nets.mlp import Mlp
 from luxel.render.ops.train.adam import fused_adam_
 from luxel.render.reference.field.encode_grid import encode_grid_reference
 from luxel.render.reference.field.mlp import mlp_reference

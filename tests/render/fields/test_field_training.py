@@ -22,7 +22,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application, make_application
 from luxel.render.fields.applications import APPLICATIONS, application_type
 from luxel.render.fields.config import FieldConfig, HashingName, defaults
-from luxel.render.fields.encodings import GridEncoding
+from luxel.render.fields.encodings.grid_encoding import GridEncoding
 from luxel.render.fields.files import FIELD_FILE, field_of_checkpoint, is_field, load_field, save_field
 from luxel.render.fields.training.optimizer import FieldOptimizer
 from luxel.render.fields.training.trainer import FieldTrainer

@@ -13,11 +13,12 @@ import torch
 
 from luxel.render.errors import LuxelError
 from luxel.render.fields.applications import APPLICATIONS
-from luxel.render.fields.build import grid_of
 from luxel.render.fields.config import FieldConfig, defaults
-from luxel.render.fields.encodings import FrequencyEncoding
-from luxel.render.fields.field import Field
+from luxel.render.fields.encodings.frequency import FrequencyEncoding
+from luxel.render.fields.encodings.grid_encoding import grid_of
 from luxel.render.fields.files import load_field, save_field
+from luxel.render.fields.nets.field import Field
+from luxel.render.fields.nets.point_function import refreshed_snapshot
 from luxel.render.fields.sdf import SdfField
 from luxel.render.fields.training.trainer import FieldTrainer
 from luxel.render.geometry.camera import Camera
@@ -101,3 +102,22 @@ def test_tables_of_2_to_the_24_entries_are_accepted(kind: Any, encoding: Any) ->
     assert sizes.max() <= 2**24 and grid.entries < 2**31 // grid.features
     if encoding == "hash":
         assert sizes[-1] == 2**24
+
+
+def test_eikonal_losses_need_second_derivatives(monkeypatch: pytest.MonkeyPatch) -> None:
+    SdfField(small("sdf"), eikonal=0.1)
+    monkeypatch.setattr(FrequencyEncoding, "twice", False)
+    SdfField(small("sdf"))
+    with pytest.raises(ValueError, match="encoding frequency has no second derivatives"):
+        SdfField(small("sdf"), eikonal=0.1)
+
+
+def test_snapshots_follow_the_parameters() -> None:
+    field = SdfField(small("sdf")).field
+    x = torch.rand(5, 3)
+    snapshot = refreshed_snapshot(field, None)
+    assert snapshot.key() is None and not snapshot.supports_live_count()
+    with torch.no_grad():
+        field.network.weights.mul_(0.5)
+        assert refreshed_snapshot(field, snapshot) is snapshot and torch.equal(snapshot(x), field(x))
+    assert not snapshot(x).requires_grad

@@ -17,6 +17,7 @@ from luxel.render.fields import volume
 from luxel.render.fields.config import defaults
 from luxel.render.fields.drawing.rays import camera_rays, clip_to_box
 from luxel.render.fields.drawing.uniform_march import march_uniform
+from luxel.render.fields.nets.point_function import PlainSnapshot
 from luxel.render.fields.training.trainer import FieldTrainer
 from luxel.render.fields.volume import DEPTH, GREY, GridVolume, VolumeField
 from luxel.render.geometry.camera import Camera
@@ -44,9 +45,9 @@ class Lump(nn.Module):
             density = self.highest - 2.5 * (x - 0.5).norm(dim=-1, keepdim=True)
             return torch.cat([density, 1.6 * x - 0.3], -1)
 
-    def snapshot(self) -> Any:
-        """As `luxel.render.fields.field.Field.snapshot`."""
-        return self.forward
+    def snapshot(self) -> PlainSnapshot:
+        """As `luxel.render.fields.nets.field.Field.snapshot`."""
+        return PlainSnapshot(self.forward)
 
 
 def field(data: Any, **changes: Any) -> VolumeField:

@@ -12,8 +12,8 @@ import torch
 from tinycudann_stand_in import StandIn
 
 from luxel.render.fields.application import make_application
-from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig, defaults
+from luxel.render.fields.nets.build import field_of
 from luxel.render.geometry.camera import Camera
 from luxel.viewer.bench import timing
 from luxel.viewer.bench.fields import datasets as field_datasets
@@ -132,15 +132,30 @@ def test_torch_has_the_same_field(kind: Any, encoding: Any) -> None:
     values = {"field": kind, "encoding": encoding, "log2_entries": 8, "width": 16}
     if encoding == "blocks":
         values |= {"encoding": "hash", "hashing": "blocks", "log2_entries": 13}
-    whole = field_stages.grid_field(make_application(FieldConfig.from_dict(values))).double()
+    whole = field_stages.encoded_field(make_application(FieldConfig.from_dict(values))).double()
     torch.nn.init.normal_(whole.encoding.table)
     plain = field_peers.TorchField(whole)
     x = torch.rand(300, whole.encoding.grid.dimensions, dtype=torch.float64)
     assert torch.allclose(plain(x), whole(x), rtol=1e-12, atol=1e-12)
 
 
+def test_encodings_without_tables_are_measured() -> None:
+    """They are of torch's operations themselves; tiny-cuda-nn has none of them."""
+    cpu = torch.device("cpu")
+    config = replace(defaults("sdf"), encoding="frequency", frequencies=3, width=16)
+    whole = field_stages.encoded_field(make_application(config))
+    x = torch.rand(50, 3)
+    assert torch.allclose(field_peers.TorchField(whole)(x), whole(x), atol=1e-6)
+    alone = field_stages.stages_alone(whole, x, cpu, warmup=0, iterations=1)
+    assert alone["rounding_ms"] == 0 and list(alone["times"]) == list(field_stages.STAGES)
+    floor = field_stages.floors(50, whole)["encoding"]
+    assert floor == {"bytes": 4 * 50 * (3 + 18), "gathered": 0, "flops": 50 * 18, "half_flops": 0}
+    rates = field_peers.rates(whole, 20, cpu, warmup=0, iterations=1)
+    assert rates["tiny-cuda-nn"] == {"absent": "it has no such encoding"}
+
+
 def test_floors_are_counted_from_the_sizes() -> None:
-    whole = field_stages.grid_field(make_application(defaults("sdf")))
+    whole = field_stages.encoded_field(make_application(defaults("sdf")))
     grid, rows = whole.encoding.grid, 1000
     floors = field_stages.floors(rows, whole)
     entries = sum(min(b - a, 8 * rows) for a, b in zip(grid.offsets, grid.offsets[1:], strict=False))
@@ -152,7 +167,7 @@ def test_floors_are_counted_from_the_sizes() -> None:
 
 
 def test_tiny_cuda_nn_is_never_required() -> None:
-    whole = field_stages.grid_field(make_application(defaults("image")))
+    whole = field_stages.encoded_field(make_application(defaults("image")))
     with pytest.raises(RuntimeError, match="NVIDIA"):
         field_peers.tiny_cuda_nn(whole)
     if importlib.util.find_spec("tinycudann") is None:
@@ -165,7 +180,7 @@ def test_tiny_cuda_nn_is_never_required() -> None:
 
 
 def test_tiny_cuda_nn_is_measured_with_parameters_of_its_own(stand_in_tinycudann: StandIn) -> None:
-    whole = field_stages.grid_field(make_application(replace(defaults("image"), hashing="spatial")))
+    whole = field_stages.encoded_field(make_application(replace(defaults("image"), hashing="spatial")))
     peer = field_peers.tiny_cuda_nn(whole)
     assert stand_in_tinycudann.made == [peer]
     (own,) = peer.parameters()

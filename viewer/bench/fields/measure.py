@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from luxel.render.fields.application import Application
-from luxel.render.fields.config import FieldConfig, GridName, defaults
+from luxel.render.fields.config import FieldConfig, defaults
+from luxel.render.fields.encodings import EncodingName
 from luxel.render.fields.training.trainer import FieldTrainer
 from luxel.render.replay import release_memory
 from luxel.render.storage.journal import scratch_folder
@@ -22,9 +23,9 @@ from luxel.viewer.bench.fields.datasets import FieldDataset, frames
 from luxel.viewer.bench.fields.peers import rates
 from luxel.viewer.bench.fields.stages import (
     counting,
+    encoded_field,
     encoding_share,
     frame_parts,
-    grid_field,
     half_ceiling,
     rooflines,
     shares,
@@ -69,7 +70,7 @@ class Settings:
 
 def run(
     datasets: Sequence[Callable[[], FieldDataset]],
-    encodings: Sequence[GridName],
+    encodings: Sequence[EncodingName],
     sizes: Sequence[Size],
     device: torch.device,
     settings: Settings,
@@ -109,7 +110,7 @@ def run(
     return report
 
 
-def configuration(dataset: FieldDataset, encoding: GridName, settings: Settings) -> FieldConfig:
+def configuration(dataset: FieldDataset, encoding: EncodingName, settings: Settings) -> FieldConfig:
     """Configuration of a training: the defaults of the application, with encoding, batch and table size as given."""
     config = replace(
         defaults(dataset.kind), encoding=encoding, batch=settings.batch, steps=ENDLESS, schedule="steps"
@@ -142,7 +143,7 @@ def _measure(
         if not row["training"]:
             return
         trainer = trained[0]
-        whole = grid_field(trainer.application)
+        whole = encoded_field(trainer.application)
         row["parameters"] = trainer.application.count
         row["entries"] = sum(table.shape[0] for table in trainer.application.table_parameters())
         _attempt(
@@ -210,7 +211,7 @@ def _frame(application: Application, dataset: FieldDataset, size: Size, settings
 
     with torch.no_grad():
         draw(0)  # builds what is made on first use, such as the coarse grid of a distance field
-        with counting(grid_field(application)) as queries:
+        with counting(encoded_field(application)) as queries:
             once = times_ms(draw, device, warmup=0, iterations=views)
         most = int(settings.frame_seconds * 1e3 / max(float(np.mean(once)), 1e-6))
         rounds = max(1, min(settings.iterations, most) // views)

@@ -6,6 +6,7 @@ used the report has the reason.
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,8 +16,10 @@ from torch import Tensor, nn
 
 from luxel.render.backends import tinycudann
 from luxel.render.errors import LuxelError
-from luxel.render.fields.encodings import Grid, GridEncoding
-from luxel.render.fields.field import Field
+from luxel.render.fields.encodings.encoding import Encoding
+from luxel.render.fields.encodings.grid import Grid
+from luxel.render.fields.encodings.grid_encoding import GridEncoding
+from luxel.render.fields.nets.field import Field
 from luxel.render.ops.field.grid_layout import PRIMES, grid_index
 from luxel.viewer.bench.timing import compare_ms
 
@@ -25,7 +28,7 @@ WORK = ("inference", "training")
 
 
 class TorchField(nn.Module):
-    """A field of torch's operations with the same parameters: index_select and nn.Sequential, on a GPU in half.
+    """A field of torch's operations with the same parameters, an encoding and nn.Sequential, on a GPU in half.
 
     Args:
         whole: the field that it is a copy of; ReLU, then no activation.
@@ -37,11 +40,9 @@ class TorchField(nn.Module):
     def __init__(self, whole: Field) -> None:
         super().__init__()
         encoding, network = whole.encoding, whole.network
-        assert isinstance(encoding, GridEncoding)
         if (network.activation, network.output_activation) != ("relu", "none"):
             raise ValueError(f"TorchField has ReLU, then none, not {network}")
-        self.grid = encoding.grid
-        self.table = nn.Parameter(encoding.table.detach().clone())
+        self.encoding = TORCH_ENCODINGS.get(type(encoding), copy.deepcopy)(encoding)
         parts: list[nn.Module] = []
         for matrix in network.matrices():
             layer = nn.Linear(matrix.shape[1], matrix.shape[0], bias=False).to(matrix)
@@ -51,9 +52,29 @@ class TorchField(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Positions [N, D] in [0, 1] to [N, O]."""
-        in_half = x.is_cuda
-        with torch.autocast(x.device.type, torch.float16, enabled=in_half):
-            return self.network(torch_encoding(self.grid, x, self.table.half() if in_half else self.table))
+        with torch.autocast(x.device.type, torch.float16, enabled=x.is_cuda):
+            return self.network(self.encoding(x))
+
+
+class TorchGrid(nn.Module):
+    """A grid encoding of torch's operations, by index_select, on a GPU in half.
+
+    Args:
+        encoding: whose table is copied.
+    """
+
+    def __init__(self, encoding: GridEncoding) -> None:
+        super().__init__()
+        self.grid = encoding.grid
+        self.table = nn.Parameter(encoding.table.detach().clone())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Positions [N, D] in [0, 1] to [N, L * F]."""
+        return torch_encoding(self.grid, x, self.table.half() if x.is_cuda else self.table)
+
+
+# Encodings with kernels of their own; all others are of torch's operations already.
+TORCH_ENCODINGS: dict[type[Encoding], Callable[[Any], nn.Module]] = {GridEncoding: TorchGrid}
 
 
 def torch_encoding(grid: Grid, x: Tensor, table: Tensor) -> Tensor:
@@ -101,14 +122,22 @@ def tiny_cuda_nn(whole: Field) -> nn.Module:
     Raises:
         RuntimeError: tiny-cuda-nn cannot be used; the message is the reason.
     """
-    encoding, device = whole.encoding, next(whole.parameters()).device
-    assert isinstance(encoding, GridEncoding)
+    device = whole.network.weights.device
+    if type(whole.encoding) not in TINY_ENCODINGS:
+        raise RuntimeError("it has no such encoding")
     try:
         library = tinycudann.require(device)
     except LuxelError as error:
         raise RuntimeError(error.problem) from error
     with tinycudann.current_device(device):
-        return tinycudann.native_field(library, encoding.grid, whole.network)
+        return TINY_ENCODINGS[type(whole.encoding)](library, whole)
+
+
+def _tiny_grid(library: Any, whole: Any) -> nn.Module:
+    return tinycudann.native_field(library, whole.encoding.grid, whole.network)
+
+
+TINY_ENCODINGS: dict[type[Encoding], Callable[[Any, Field], nn.Module]] = {GridEncoding: _tiny_grid}
 
 
 def rates(
@@ -125,10 +154,9 @@ def rates(
         to table and weights, without an optimizer) the times of `compare_ms` with rows_per_s; torch also has
         difference: the relative error of its result against luxel's.
     """
-    encoding, network = whole.encoding, whole.network
-    assert isinstance(encoding, GridEncoding)
+    network = whole.network
     generator = torch.Generator().manual_seed(5)
-    x = torch.rand(rows, encoding.grid.dimensions, generator=generator).to(device)
+    x = torch.rand(rows, whole.encoding.dimensions, generator=generator).to(device)
     g_out = torch.randn(rows, network.network.outputs, generator=generator).to(device)
     plain = TorchField(whole)
     made: dict[str, nn.Module] = {"luxel": whole, TORCH: plain}

@@ -10,16 +10,15 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from luxel.render.fields.application import Application
-from luxel.render.fields.encodings import Grid, GridEncoding
-from luxel.render.fields.field import Field
-from luxel.render.ops.field.encode_grid import encode_grid
-from luxel.render.ops.field.field import field as field_stage
+from luxel.render.fields.encodings.encoding import Encoding
+from luxel.render.fields.encodings.grid_encoding import GridEncoding
+from luxel.render.fields.nets.field import Field
 from luxel.viewer.bench.timing import compare_ms, kernel_times, summary, times_ms
 
 PARTS = ("encoding", "network", "rest", "gaps")
@@ -60,16 +59,16 @@ class Queries:
             self.largest = x[:MAX_ROWS].detach().clone()
 
 
-def grid_field(application: Application) -> Field:
-    """The field on a grid that an application evaluates at positions.
+def encoded_field(application: Application) -> Field:
+    """The field of encoding and network that an application evaluates at positions.
 
     Raises:
         ValueError: there is none.
     """
     for module in application.modules():
-        if isinstance(module, Field) and isinstance(module.encoding, GridEncoding):
+        if isinstance(module, Field):
             return module
-    raise ValueError(f"A field of {application.kind!r} has no grid")
+    raise ValueError(f"A field of {application.kind!r} has no encoding")
 
 
 @contextmanager
@@ -133,7 +132,9 @@ def shares(parts: dict[str, float]) -> dict[str, float]:
 def stages_alone(
     whole: Field, positions: Tensor, device: torch.device, *, warmup: int, iterations: int
 ) -> dict[str, Any]:
-    """Times of encoding, network, and both as one stage, in turns at the same positions; tables are rounded already.
+    """Times of encoding, network, and both together, in turns at the same positions; tables are rounded already.
+
+    Both are one operation where the encoding has one with the network, which takes the positions in their order.
 
     Args:
         whole: the field.
@@ -143,37 +144,18 @@ def stages_alone(
         rows; times: by `STAGES`, of `compare_ms`; rounding_ms: of the table, once.
     """
     encoding, network = whole.encoding, whole.network
-    assert isinstance(encoding, GridEncoding)
-    grid, table, half = encoding.grid, encoding.table.detach(), encoding.half_table()
-    levels = grid.offsets, grid.scales, grid.hashed
-    weights = network.weights.detach()
-
-    def encode() -> Tensor:
-        return encode_grid(positions, table, *levels, half)
-
-    def both() -> Tensor:
-        sizes = network.network[1:4]
-        return field_stage(
-            positions,
-            table,
-            weights,
-            *levels,
-            *sizes,
-            network.activation,
-            network.output_activation,
-            half_table=half,
-            precise=network.precise,
-        )
-
     with torch.no_grad():
-        features = encode()
+        encode, both = encoding.prepared(), whole.snapshot()
+        features = encode(positions)
         runs: dict[str, Callable[[int], object]] = {
-            "encoding": lambda _: encode(),
+            "encoding": lambda _: encode(positions),
             "network": lambda _: network(features),
-            "encoding + network": lambda _: both(),
+            "encoding + network": lambda _: both(positions),
         }
         times = compare_ms(runs, device, warmup=warmup, iterations=iterations)
-        rounding = sum(row["ms"] for row in kernel_times(lambda _: encoding.half_table(), device))
+        rounding = 0.0
+        if encoding.tables:
+            rounding = sum(row["ms"] for row in kernel_times(lambda _: encoding.prepared(), device))
     return {"rows": len(positions), "times": times, "rounding_ms": rounding}
 
 
@@ -213,26 +195,56 @@ def rooflines(alone: dict[str, Any], whole: Field, ceilings: dict[str, Any]) -> 
     return lines
 
 
+class Reads(NamedTuple):
+    """The least work of an encoding at some positions.
+
+    Attributes:
+        table: bytes of tables, each entry once; an entry that no position needs does not count.
+        gathered: bytes of all look-ups in tables, most of which caches serve.
+        flops: operations in float.
+    """
+
+    table: int
+    gathered: int
+    flops: int
+
+
+def reads_of_grid(encoding: GridEncoding, rows: int) -> Reads:
+    """Of a grid: no more entries than there are corners of cells, for positions spread over the whole box."""
+    grid = encoding.grid
+    entry = grid.features * (2 if encoding.half_tables and encoding.table.is_cuda else 4)
+    corners = 2**grid.dimensions
+    sizes = [after - before for before, after in zip(grid.offsets, grid.offsets[1:], strict=False)]
+    entries = sum(min(size, rows * corners) for size in sizes)
+    # Of a level: scaling and splitting a position, a corner's weight, and its features times that.
+    steps = 3 * grid.dimensions + corners * (grid.dimensions - 1 + 2 * grid.features)
+    return Reads(entries * entry, rows * grid.levels * corners * entry, rows * grid.levels * steps)
+
+
+def reads_of(encoding: Encoding, rows: int) -> Reads:
+    """Of an encoding of which nothing else is known: an operation for each number, and its tables once."""
+    table = sum(table.numel() * table.element_size() for table in encoding.tables)
+    return Reads(table, table, rows * encoding.width)
+
+
+# Encodings whose work is counted from their sizes; `reads_of` counts that of all others.
+READS: dict[type[Encoding], Callable[[Any, int], Reads]] = {GridEncoding: reads_of_grid}
+
+
 def floors(rows: int, whole: Field) -> dict[str, dict[str, float]]:
     """Least bytes and operations of each of `STAGES` for ``rows`` positions.
 
     Returns:
-        per stage: bytes, each array moved once, of a table no more entries than there are corners of cells; gathered,
-        the bytes of all corners, most of which caches serve; flops in float; half_flops, of the network.
+        per stage: bytes, each array moved once, of a table as `Reads` has it; gathered, the bytes of all look-ups in
+        tables; flops in float; half_flops, of the network.
     """
     encoding, network = whole.encoding, whole.network
-    assert isinstance(encoding, GridEncoding)
-    grid = encoding.grid
-    in_half = encoding.table.is_cuda and not network.precise
-    entry = grid.features * (2 if encoding.half_tables and encoding.table.is_cuda else 4)
-    table, corners = _entries(rows, grid) * entry, 2**grid.dimensions
-    gathered = rows * grid.levels * corners * entry
-    # Of a level: scaling and splitting a position, a corner's weight, and its features times that.
-    steps = 3 * grid.dimensions + corners * (grid.dimensions - 1 + 2 * grid.features)
+    table, gathered, encoding_flops = READS.get(type(encoding), reads_of)(encoding, rows)
+    in_half = network.weights.is_cuda and not network.precise
     products = 2 * rows * sum(after * before for after, before in network.network.shapes())
     weights = 4 * network.weights.numel()
-    inward, between, outward = (4 * rows * n for n in (grid.dimensions, grid.width, network.network.outputs))
-    encoding_flops = rows * grid.levels * steps
+    sizes = encoding.dimensions, encoding.width, network.network.outputs
+    inward, between, outward = (4 * rows * n for n in sizes)
     network_flops = {"flops": 0 if in_half else products, "half_flops": products if in_half else 0}
     both = {"flops": encoding_flops + network_flops["flops"], "half_flops": network_flops["half_flops"]}
     return {
@@ -245,12 +257,6 @@ def floors(rows: int, whole: Field) -> dict[str, dict[str, float]]:
         "network": {"bytes": between + weights + outward, "gathered": 0, **network_flops},
         "encoding + network": {"bytes": inward + table + weights + outward, "gathered": gathered, **both},
     }
-
-
-def _entries(rows: int, grid: Grid) -> int:
-    """Least number of entries of a table that are read, for positions spread over the whole box."""
-    sizes = [after - before for before, after in zip(grid.offsets, grid.offsets[1:], strict=False)]
-    return sum(min(size, rows * 2**grid.dimensions) for size in sizes)
 
 
 def half_ceiling(device: torch.device, single: float) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from luxel.render.fields.config import defaults
 from luxel.render.fields.drawing.delta_tracking import AMBIENT, SUN, track_sunlit
 from luxel.render.fields.drawing.rays import camera_rays, clip_to_box
 from luxel.render.fields.image import ImageField
+from luxel.render.fields.nets.point_function import PlainSnapshot
 from luxel.render.fields.sdf import SdfField
 from luxel.render.fields.volume import HEADROOM, VolumeField
 from luxel.render.geometry.camera import Camera
@@ -92,7 +93,7 @@ def test_a_volume_casts_shadows_on_itself(device: torch.device, monkeypatch: pyt
         return torch.cat([density, torch.ones_like(x)], 1)
 
     made = made.to(device)
-    monkeypatch.setattr(made.field, "snapshot", lambda: ball)
+    monkeypatch.setattr(made.field, "snapshot", lambda: PlainSnapshot(ball))
     camera = Camera.look_at((0.5, -2.0, 0.5), (0.5, 0.5, 0.5), fov_y=0.4, width=9, height=9).to(device)
     sunny = made.render_sunlit(camera, to_sun=(0.0, -3.0, 0.0)).mean()
     dark = made.render_sunlit(camera, to_sun=(0.0, 1.0, 0.0)).mean()
@@ -113,7 +114,7 @@ def test_a_distance_field_casts_shadows(device: torch.device, monkeypatch: pytes
         return torch.minimum(floor, wall)[:, None]
 
     monkeypatch.setattr(made.field, "forward", scene)
-    monkeypatch.setattr(made.field, "snapshot", lambda: scene)
+    monkeypatch.setattr(made.field, "snapshot", lambda: PlainSnapshot(scene))
     up = torch.tensor([0.0, 0.0, 1.0], device=device)
     monkeypatch.setattr(made, "slopes", lambda x, detail=None: up.expand_as(x))
     camera = Camera.look_at((0.5, 0.45, 2.5), (0.5, 0.5, 0.2), fov_y=0.25, width=32, height=32)

@@ -15,9 +15,9 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.fields.config import defaults
 from luxel.render.fields.drawing.frame_mode import VARIABLE, frame_mode, use_frame_mode
-from luxel.render.fields.drawing.snapshot import capture_key_of, refreshed_snapshot
 from luxel.render.fields.drawing.wavefront import WAVES, WavefrontRenderer, rows_per_part
 from luxel.render.fields.drawing.wavefront_polled import render_wavefront_polled
+from luxel.render.fields.nets.point_function import refreshed_snapshot
 from luxel.render.fields.radiance import RadianceConfig, RadianceField
 from luxel.render.fields.sdf import SdfField
 from luxel.render.fields.volume import VolumeField
@@ -122,18 +122,18 @@ def test_snapshots_keep_their_memory(device):
     x = torch.rand(50, 3, device=device)
     with torch.no_grad():
         first = refreshed_snapshot(made.field, None)
-        key, before = capture_key_of(first), first(x)
+        key, before = first.key(), first(x)
         assert key is not None
         for parameter in made.parameters():
             parameter.mul_(-2.0)
         second = refreshed_snapshot(made.field, first)
-        assert second is first and capture_key_of(second) == key
+        assert second is first and second.key() == key
         assert not torch.equal(second(x), before)
         torch.testing.assert_close(second(x), made.field(x, coherent=True), rtol=0, atol=1e-6)
         live = torch.tensor([20], dtype=torch.int32, device=device)
         assert torch.equal(second(x, live)[:20], second(x)[:20])
         made.field.network.weights.data = made.field.network.weights.data.clone()
-        assert capture_key_of(refreshed_snapshot(made.field, first)) != key
+        assert refreshed_snapshot(made.field, first).key() != key
         other = VolumeField(replace(defaults("volume"), log2_entries=8, width=64)).to(device)
         assert refreshed_snapshot(other.field, first) is not first
 

@@ -7,9 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from luxel.render.fields.encodings import (
-    Grid,
-)
+from luxel.render.fields.encodings.grid import Grid
 
 D = torch.float64
 

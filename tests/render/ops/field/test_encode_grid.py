@@ -10,9 +10,7 @@ import torch
 from grid_cases import BLOCKS, GRIDS, HASHED, D, all_gradients, assert_same, inputs, levels_of
 from torch import Tensor
 
-from luxel.render.fields.encodings import (
-    Grid,
-)
+from luxel.render.fields.encodings.grid import Grid
 from luxel.render.ops.field.encode_grid import encode_grid
 from luxel.render.ops.field.grid_layout import Hashed, grid_index, level_points
 from luxel.render.reference.field.encode_grid import encode_grid_reference

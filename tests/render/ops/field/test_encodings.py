@@ -10,14 +10,10 @@ import torch
 from grid_cases import HASHED, D, inputs, levels_of
 
 from luxel.render.fields.applications import application_type
-from luxel.render.fields.encodings import (
-    DENSE_GROWTH,
-    FrequencyEncoding,
-    Grid,
-    GridEncoding,
-    SphericalHarmonicsEncoding,
-    growth_to,
-)
+from luxel.render.fields.encodings.frequency import FrequencyEncoding
+from luxel.render.fields.encodings.grid import DENSE_GROWTH, Grid, growth_to
+from luxel.render.fields.encodings.grid_encoding import GridEncoding
+from luxel.render.fields.encodings.spherical_harmonics import SphericalHarmonicsEncoding
 from luxel.render.ops.field.encode_grid import encode_grid
 
 

@@ -10,9 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from luxel.render.fields.encodings import Grid, GridEncoding
-from luxel.render.fields.field import Field
-from luxel.render.fields.mlp import Mlp
+from luxel.render.fields.encodings.grid import Grid
+from luxel.render.fields.encodings.grid_encoding import GridEncoding
+from luxel.render.fields.nets.field import Field
+from luxel.render.fields.nets.mlp import Mlp
 from luxel.render.ops.field.encode_grid import encode_grid, hashed_code
 from luxel.render.ops.field.field import MIN_SORTED_TRAINING, covered, field
 from luxel.render.ops.field.mlp import ACTIVATIONS, Network, mlp

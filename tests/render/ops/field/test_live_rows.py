@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from luxel.render.fields.encodings import Grid
+from luxel.render.fields.encodings.grid import Grid
 from luxel.render.ops.field.colour_inputs import colour_inputs
 from luxel.render.ops.field.colour_network import colour_network
 from luxel.render.ops.field.field import field

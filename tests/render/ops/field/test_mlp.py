@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from luxel.render.fields.mlp import Mlp
+from luxel.render.fields.nets.mlp import Mlp
 from luxel.render.ops.field.mlp import ACTIVATIONS, Network, mlp
 from luxel.render.reference.field.mlp import mlp_reference
 

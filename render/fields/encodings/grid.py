@@ -1,4 +1,4 @@
-"""Input encodings of neural fields: trainable grids, frequencies, spherical harmonics."""
+"""The levels of grid encodings."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from torch import Tensor, nn
 
-from luxel.render.ops.field.encode_grid import FEATURES, HASHED, MAX_LEVELS, encode_grid
+from luxel.render.ops.field.encode_grid import FEATURES, HASHED, MAX_LEVELS
 from luxel.render.ops.field.grid_layout import Hashed, level_points
-from luxel.render.ops.field.spherical_harmonics import sh_basis
 
 HASH_GROWTH = 1.51572  # from level to level, of radiance fields in the authors' settings
 DENSE_GROWTH = 1.405
@@ -133,147 +131,3 @@ class Grid:
     def width(self) -> int:
         """L * F, how many numbers encode a position."""
         return self.levels * self.features
-
-
-class GridEncoding(nn.Module):
-    """Trainable features on a grid, interpolated at positions; see `luxel.render.ops.field.encode_grid.encode_grid`.
-
-    Args:
-        grid: its levels.
-        seed: of the table, which starts uniform in [-1e-4, 1e-4] and is the same on every device.
-        half_tables: on a GPU read the table in float16; parameter and gradient stay float32.
-        dtype: float32, or on the CPU float64.
-
-    Attributes:
-        table: parameter, [E, F].
-        width: how many numbers encode a position.
-    """
-
-    def __init__(
-        self,
-        grid: Grid,
-        *,
-        seed: int = 0,
-        half_tables: bool = False,
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | str = "cpu",
-    ) -> None:
-        super().__init__()
-        self.grid, self.width, self.half_tables = grid, grid.width, half_tables
-        generator = torch.Generator().manual_seed(seed)
-        table = torch.rand(grid.entries, grid.features, generator=generator) * 2e-4 - 1e-4
-        self.table = nn.Parameter(table.to(device=device, dtype=dtype))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Features of positions.
-
-        Args:
-            x: clamped to [0, 1], [..., D], of the table's type and device.
-
-        Returns:
-            Coarsest level first, [..., L * F]; 0 where x is NaN.
-
-        Raises:
-            ValueError: shape, type or device of x does not fit.
-        """
-        grid = self.grid
-        rows, half = self.rows(x), self.half_table()
-        features = encode_grid(rows, self.table, grid.offsets, grid.scales, grid.hashed, half)
-        return features.reshape(*x.shape[:-1], self.width)
-
-    def rows(self, x: Tensor) -> Tensor:
-        """Positions [..., D] as [N, D].
-
-        Raises:
-            ValueError: x is not [..., D].
-        """
-        if x.shape[-1] != self.grid.dimensions:
-            raise ValueError(f"GridEncoding: x must be [..., {self.grid.dimensions}], got {list(x.shape)}")
-        return x.reshape(-1, self.grid.dimensions)
-
-    def half_table(self) -> Tensor | None:
-        """The table converted to float16, [E, F], at each call; None where it is read in its own type."""
-        return self.table.detach().half() if self.half_tables and self.table.is_cuda else None
-
-
-class FrequencyEncoding(nn.Module):
-    """sin and cos of 2^k pi x for k from 0 to K - 1 (Mildenhall et al. 2020, "NeRF", equation 4).
-
-    Args:
-        dimensions: D, of a position.
-        frequencies: K.
-
-    Attributes:
-        width: D * 2 K.
-
-    Raises:
-        ValueError: either is below 1.
-    """
-
-    def __init__(self, dimensions: int, frequencies: int) -> None:
-        super().__init__()
-        if dimensions < 1 or frequencies < 1:
-            raise ValueError(
-                "FrequencyEncoding: dimensions and frequencies must be at least 1, "
-                f"got {dimensions} and {frequencies}"
-            )
-        self.dimensions, self.frequencies = dimensions, frequencies
-        self.width = 2 * dimensions * frequencies
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Encodes positions.
-
-        Args:
-            x: [..., D].
-
-        Returns:
-            sin, cos of each frequency, lowest first, of each coordinate in turn, [..., D * 2 K].
-
-        Raises:
-            ValueError: x is not [..., D].
-        """
-        if x.shape[-1] != self.dimensions:
-            raise ValueError(f"FrequencyEncoding: x must be [..., {self.dimensions}], got {list(x.shape)}")
-        powers = 2.0 ** torch.arange(self.frequencies, dtype=x.dtype, device=x.device)
-        angles = math.pi * (x[..., None] * powers)
-        return torch.stack([angles.sin(), angles.cos()], -1).flatten(-3)
-
-
-class SphericalHarmonicsEncoding(nn.Module):
-    """The real spherical harmonics of a direction, the first degree^2 of them.
-
-    In the order and with the signs of `luxel.render.ops.field.spherical_harmonics.sh_basis`.
-
-    Args:
-        degree: 1 to 4, one above the highest degree of the polynomials: 4 has 16 numbers, up to cubic ones.
-
-    Attributes:
-        width: degree^2.
-
-    Raises:
-        ValueError: degree out of range.
-    """
-
-    def __init__(self, degree: int = 4) -> None:
-        super().__init__()
-        if not 1 <= degree <= 4:
-            raise ValueError(f"SphericalHarmonicsEncoding: degree must be 1 to 4, got {degree}")
-        self.degree, self.width = degree, degree**2
-
-    def forward(self, directions: Tensor) -> Tensor:
-        """Encodes directions.
-
-        Args:
-            directions: unit vectors, [..., 3].
-
-        Returns:
-            [..., degree^2].
-
-        Raises:
-            ValueError: directions is not [..., 3].
-        """
-        if directions.shape[-1] != 3:
-            raise ValueError(
-                f"SphericalHarmonicsEncoding: directions must be [..., 3], got {list(directions.shape)}"
-            )
-        return sh_basis(directions, self.degree - 1)
