@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from additions import copy_with, luxel_in, run_in, shared_lines
+from additions import changed_lines, extended
 
 CAPTURE = """
 import sys, pathlib
@@ -18,6 +18,7 @@ from luxel.scenes.synthetic.captures.dnerf import default_camera_samples
 samples = default_camera_samples(10, 0, 2, static=True, width=64, height=64, radius=2.8)
 save_dnerf(dynamic_scene(1), pathlib.Path(sys.argv[1]), samples, points=600)
 """
+HERE = Path(__file__).resolve().with_name("disc")
 SHORT = [
     "--device",
     "cpu",
@@ -86,17 +87,13 @@ def compiled(copy: Path, build: Path) -> Path:
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="the library is compiled with g++, which is missing")
 def test_discs_with_their_own_projection_and_alpha(tmp_path: Path) -> None:
-    assert shared_lines("disc") == 2
-    copy = copy_with("disc", tmp_path / "source", "cuda")
-    native = {"LUXEL_NATIVE_DIR": str(compiled(copy, tmp_path / "build"))}
-    assert run_in(copy, GRADIENTS, **native).strip() == "proved"
-    run_in(copy, CAPTURE, tmp_path / "capture", **native)
+    assert changed_lines(HERE) == 2
+    copy = extended(HERE, tmp_path / "source", "cuda")
+    copy = copy._replace(native=compiled(copy.root, tmp_path / "build"))
+    assert copy.python(GRADIENTS).strip() == "proved"
+    copy.python(CAPTURE, tmp_path / "capture")
     run = tmp_path / "run"
-    luxel_in(
-        copy,
-        *["train", tmp_path / "capture", "--primitive", "discs", "--steps", "50", *SHORT, "--run", run],
-        **native,
-    )
+    copy.luxel("train", tmp_path / "capture", "--primitive", "discs", "--steps", 50, *SHORT, "--run", run)
     assert list((run / "checkpoints").glob("*.safetensors"))
-    luxel_in(copy, "render", run, "--out", tmp_path / "frames", "--frames", "1", "--device", "cpu", **native)
+    copy.luxel("render", run, "--out", tmp_path / "frames", "--frames", 1, "--device", "cpu")
     assert len(list((tmp_path / "frames").glob("*.png"))) == 1
