@@ -15,7 +15,9 @@ template <typename T, typename Args> LUXEL_HD Pinhole<T> load_camera(const Args&
                       args.height, args.near_plane, args.far_plane);
 }
 // A camera of the given type, of a stage that has `lens`, and `shutters` where it is a Rolling<T, ..>.
-template <typename T> struct CameraType {};
+template <typename T> struct CameraType {
+  using Type = T;
+};
 template <typename T, typename Args> LUXEL_HD Pinhole<T> load_camera(const Args& args, int camera, CameraType<Pinhole<T>>) {
   return load_camera<T>(args, camera);
 }

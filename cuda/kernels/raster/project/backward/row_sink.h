@@ -3,18 +3,12 @@
 #pragma once
 
 #include "math/train/adam.h"
+#include "kernels/raster/project/projection_stage.h"
 #include "kernels/raster/project/sh_values.h"
 
 #include <cstring>
 
 namespace luxel {
-
-// A parameter tensor, its gradient, the numbers per row, and its index in adam_schedule and adam_table.
-struct Parameter {
-  const void* rows;
-  void* gradient;
-  int width, place;
-};
 
 // P parameters. target: the tensor that the backward pass writes, a gradient or, with Adam, the parameter itself.
 template <typename T, int P> struct ParameterRows {
@@ -26,10 +20,10 @@ template <typename T, int P> struct ParameterRows {
 };
 // Args: the argument struct of a projection stage. Parameters are in the order of a gradient row, sh_rest last.
 template <typename T, typename Args, int P>
-ParameterRows<T, P> rows_of(const Args& args, const Parameter (&parameters)[P]) {
+ParameterRows<T, P> rows_of(const Args& args, const ParameterList<P>& parameters) {
   ParameterRows<T, P> rows = {};
   for (int i = 0; i < P; ++i) {
-    const Parameter& parameter = parameters[i];
+    const Parameter& parameter = parameters.of[i];
     rows.width[i] = rows.active[i] = parameter.width;
     rows.place[i] = parameter.place;
     rows.target[i] = out<T>(args.adam_schedule ? const_cast<void*>(parameter.rows) : parameter.gradient);

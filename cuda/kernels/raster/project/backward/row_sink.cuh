@@ -2,7 +2,7 @@
 // memory, or used for a step of Adam without being written; 16 bytes per thread. (On the CPU: Sink of row_sink.h.)
 #pragma once
 
-#include "kernels/raster/project/row_sink.h"
+#include "kernels/raster/project/backward/row_sink.h"
 #include "kernels/raster/project/warp_rows.cuh"
 
 namespace luxel {
