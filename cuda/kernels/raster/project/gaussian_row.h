@@ -11,7 +11,7 @@ template <typename T> struct GaussianRow {
 };
 template <int kScales, typename T, typename Args> LUXEL_HD GaussianRow<T> gaussian_row(const Args& args, int64_t n) {
   return {in<T>(args.means) + 3 * n,      in<T>(args.quats) + 4 * n, in<T>(args.log_scales) + kScales * n,
-          in<T>(args.opacity_logits) + n, in<T>(args.sh_dc) + 3 * n, in<T>(args.sh_rest) + 3 * n * args.sh_stride};
+          in<T>(args.opacity_logits) + n, in<T>(args.sh_dc) + 3 * n, in<T>(args.sh_rest) + 3 * n * args.projection.sh_stride};
 }
 
 template <int kScales, typename Args> LUXEL_HD ParameterList<6> gaussian_parameters(const Args& args) {
@@ -20,7 +20,7 @@ template <int kScales, typename Args> LUXEL_HD ParameterList<6> gaussian_paramet
            {args.log_scales, args.g_log_scales, kScales, 2},
            {args.opacity_logits, args.g_opacity_logits, 1, 3},
            {args.sh_dc, args.g_sh_dc, 3, 4},
-           {args.sh_rest, args.g_sh_rest, 3 * args.sh_stride, 5}}};
+           {args.sh_rest, args.g_sh_rest, 3 * args.projection.sh_stride, 5}}};
 }
 
 template <typename Args> LUXEL_HD bool gaussian_penalties(const Args& args) {

@@ -12,7 +12,7 @@
 
 namespace luxel {
 
-LUXEL_HD int value_channels(const luxel_project_convexes_args& args) { return value_channels(args.with_depth, 0); }
+LUXEL_HD int value_channels(const luxel_project_convexes_args& args) { return value_channels(args.projection.with_depth, 0); }
 
 // The parameters of one convex; pointers in global or shared memory.
 template <typename T> struct ConvexRow {
@@ -24,7 +24,7 @@ template <typename T> LUXEL_HD ConvexRow<T> row_of(const luxel_project_convexes_
   const ConvexShape<T> shape = {in<T>(args.log_delta)[n], in<T>(args.log_sigma)[n], in<T>(args.opacity_logits)[n],
                                 in<T>(args.mask_logits)[n]};
   return {in<T>(args.points) + 3 * args.points_each * n, shape, in<T>(args.sh_dc) + 3 * n,
-          in<T>(args.sh_rest) + 3 * n * args.sh_stride};
+          in<T>(args.sh_rest) + 3 * n * args.projection.sh_stride};
 }
 
 // Writes the corners into a splat row.
@@ -57,8 +57,8 @@ LUXEL_UNROLL
   for (int k = 0; k < kConvexCorners; ++k) projected.splat[k] = head[k];
   store_corners(p, projected.splat);
   projected.tiles = 0;
-  const int tiles_y = tiles_along(args.height);
-  for_tile_rows(ConvexBounds<T>::of(projected.splat), tiles_along(args.width), tiles_y, 0, tiles_y,
+  const int tiles_y = tiles_along(args.projection.height);
+  for_tile_rows(ConvexBounds<T>::of(projected.splat), tiles_along(args.projection.width), tiles_y, 0, tiles_y,
                 [&](int, int first, int end) { projected.tiles += end - first; });
   return projected.tiles > 0;
 }
@@ -72,11 +72,12 @@ LUXEL_HD bool store_splat(const luxel_project_convexes_args& args, const Pinhole
                           const ConvexRow<T>& row, const ProjectedConvex<T>& projected) {
   const Vec3<T> rgb = seen_colour(sh_view(args, row), cam, projected.p.centroid);
   if (!finite(rgb.x + rgb.y + rgb.z)) return false;
-  const int64_t index = static_cast<int64_t>(camera) * args.count + n;
-  T* target = out<T>(args.splats) + kConvexRow * index;
+  const int64_t index = static_cast<int64_t>(camera) * args.projection.count + n;
+  T* target = out<T>(args.projection.splats) + kConvexRow * index;
 LUXEL_UNROLL
   for (int k = 0; k < kConvexRow; k += 4) store4(target + k, projected.splat + k);
-  store_values(out<T>(args.values) + value_channels(args) * index, rgb, args.with_depth, projected.p.camera_centroid.z, 0, {});
+  store_values(out<T>(args.projection.values) + value_channels(args) * index, rgb, args.projection.with_depth,
+               projected.p.camera_centroid.z, 0, {});
   return true;
 }
 
@@ -118,7 +119,7 @@ LUXEL_UNROLL
       sums[3] = larger(sums[3], p.spread / larger(cam.width, cam.height));
       store4(statistics, sums);
     }
-    project_convex_vjp(cam, row.points, p, g[2], g[4], g[5], args.with_depth ? g_value[3] : T(0), g + kConvexCorners,
+    project_convex_vjp(cam, row.points, p, g[2], g[4], g[5], args.projection.with_depth ? g_value[3] : T(0), g + kConvexCorners,
                        total, [&](int k, Vec3<T> g_point) {
                          store3(g_points + 3 * k, kAdd ? load3(g_points + 3 * k) + g_point : g_point);
                          corners |= 1u << k;
@@ -145,7 +146,7 @@ LUXEL_HD ParameterList<7> parameters_of(const luxel_project_convexes_args& args)
            {args.opacity_logits, args.g_opacity_logits, 1, 3},
            {args.sh_dc, args.g_sh_dc, 3, 4},
            {args.mask_logits, args.g_mask_logits, 1, 6},
-           {args.sh_rest, args.g_sh_rest, 3 * args.sh_stride, 5}}};
+           {args.sh_rest, args.g_sh_rest, 3 * args.projection.sh_stride, 5}}};
 }
 
 // Also adds the gradient by the centroid, summed over all cameras, in equal parts to all points.

@@ -5,7 +5,7 @@
 
 extern "C" int luxel_project_gaussians_fwd(const luxel_project_gaussians_args* args) {
   if (args->dtype != 0) return luxel::fail("the GPU kernels take float32");
-  if (!luxel::aligned(args->splats)) return luxel::fail("project_gaussians: splats must be aligned to 16 bytes");
+  if (!luxel::aligned(args->projection.splats)) return luxel::fail("project_gaussians: splats must be aligned to 16 bytes");
   LUXEL_CUDA(cudaSetDevice(args->device));
   return luxel::project_forward<luxel::GaussianStage>("project_gaussians_fwd", *args);
 }

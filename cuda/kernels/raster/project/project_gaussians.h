@@ -11,7 +11,7 @@
 namespace luxel {
 
 LUXEL_HD int value_channels(const luxel_project_gaussians_args& args) {
-  return value_channels(args.with_depth, args.with_normals);
+  return value_channels(args.projection.with_depth, args.with_normals);
 }
 template <typename T> LUXEL_HD GaussianRow<T> row_of(const luxel_project_gaussians_args& args, int64_t n) {
   return gaussian_row<3, T>(args, n);
@@ -50,8 +50,8 @@ template <typename T, typename Args> LUXEL_HD int count_tiles(const Args& args, 
   const Splat<T>& s = projected.splat;
   const T splat[kGaussianRow] = {s.x, s.y, s.opacity, s.depth, s.a, s.b, s.c, s.radius};
   int tiles = 0;
-  const int tiles_y = tiles_along(args.height);
-  for_tile_rows(SplatEllipse<T>::of(splat), tiles_along(args.width), tiles_y, 0, tiles_y,
+  const int tiles_y = tiles_along(args.projection.height);
+  for_tile_rows(SplatEllipse<T>::of(splat), tiles_along(args.projection.width), tiles_y, 0, tiles_y,
                 [&](int, int first, int end) { tiles += end - first; });
   return tiles;
 }
@@ -69,10 +69,11 @@ LUXEL_HD bool store_splat(const Args& args, const Pinhole<T>& cam, int camera, i
                           const Projected<T>& projected) {
   const Vec3<T> rgb = seen_colour(sh_view(args, row), cam, projected.mean);
   if (!finite(rgb.x + rgb.y + rgb.z)) return false;
-  const int64_t index = static_cast<int64_t>(camera) * args.count + n;
+  const int64_t index = static_cast<int64_t>(camera) * args.projection.count + n;
   const Splat<T>& s = projected.splat;
-  store_row(out<T>(args.splats) + kGaussianRow * index, s);
-  store_values(out<T>(args.values) + value_channels(args.with_depth, args.with_normals) * index, rgb, args.with_depth, s.depth,
+  store_row(out<T>(args.projection.splats) + kGaussianRow * index, s);
+  const int with_depth = args.projection.with_depth;
+  store_values(out<T>(args.projection.values) + value_channels(with_depth, args.with_normals) * index, rgb, with_depth, s.depth,
                args.with_normals, projected.normal);
   return true;
 }
@@ -116,7 +117,7 @@ LUXEL_HD void project_one_vjp(const luxel_project_gaussians_args& args, const Ca
 
   g_value += 3;
   T g_depth = T(0);
-  if (args.with_depth) g_depth = *g_value++;
+  if (args.projection.with_depth) g_depth = *g_value++;
   Mat3<T> g_axes = {{T(0), T(0), T(0)}, {T(0), T(0), T(0)}, {T(0), T(0), T(0)}};
   if (args.with_normals) {
     int axis;
@@ -149,7 +150,8 @@ LUXEL_HD void penalties_vjp(const luxel_project_gaussians_args& args, const Gaus
 LUXEL_HD ParameterList<6> parameters_of(const luxel_project_gaussians_args& args) { return gaussian_parameters<3>(args); }
 
 template <typename T>
-LUXEL_HD void flatten(const luxel_project_gaussians_args&, const GaussianRow<T>&, bool, const WithColour<T, GaussianGradient>& g, T* numbers) {
+LUXEL_HD void flatten(const luxel_project_gaussians_args&, const GaussianRow<T>&, bool, const WithColour<T, GaussianGradient>& g,
+                      T* numbers) {
   flatten_frame(g.mean, g.quat, numbers);
   store3(numbers + 7, g.log_scales);
   numbers[10] = g.opacity_logit;

@@ -8,7 +8,7 @@
 namespace luxel {
 
 LUXEL_HD int value_channels(const luxel_project_gaussians4d_args& args) {
-  return value_channels(args.with_depth, args.with_normals);
+  return value_channels(args.projection.with_depth, args.with_normals);
 }
 
 // A camera with a timestamp; T: its numbers, Base: Pinhole<T> or LensCamera<T>.
@@ -27,7 +27,7 @@ template <typename T> struct Gaussian4dRow {
 template <typename T> LUXEL_HD Gaussian4dRow<T> row_of(const luxel_project_gaussians4d_args& args, int64_t n) {
   return {in<T>(args.means) + 3 * n,  in<T>(args.times) + n,          in<T>(args.log_scales) + 3 * n,
           in<T>(args.log_scale_t) + n, in<T>(args.rotors) + 8 * n,     in<T>(args.opacity_logits) + n,
-          in<T>(args.sh_dc) + 3 * n,  in<T>(args.sh_rest) + 3 * n * args.sh_stride};
+          in<T>(args.sh_dc) + 3 * n,  in<T>(args.sh_rest) + 3 * n * args.projection.sh_stride};
 }
 
 template <typename T, typename Camera>
@@ -40,7 +40,8 @@ LUXEL_HD bool load_projection(const luxel_project_gaussians4d_args& args, const 
 
 // False if the Gaussian is not visible.
 template <typename T, typename Camera>
-LUXEL_HD bool project_geometry(const luxel_project_gaussians4d_args& args, const Camera& cam, const Gaussian4dRow<T>& row, Projected<T>& projected) {
+LUXEL_HD bool project_geometry(const luxel_project_gaussians4d_args& args, const Camera& cam, const Gaussian4dRow<T>& row,
+                               Projected<T>& projected) {
   Gaussian4dProjection<T> p;
   if (!load_projection(args, cam, row, p, projected.splat)) return false;
   projected.mean = p.mean;
@@ -73,7 +74,7 @@ LUXEL_HD void project_one_vjp(const luxel_project_gaussians4d_args& args, const 
   load4(g_splat + 4, gs + 4);
   const Splat<T> g = {gs[0], gs[1], gs[2], T(0), gs[4], gs[5], gs[6], T(0)};
   const ProjectionOptions<T> options = {T(args.dilation), args.antialiased != 0};
-  const T g_timestamp = project_gaussian4d_vjp(cam, options, p, s, g, args.with_depth ? g_value[3] : T(0), g_seen,
+  const T g_timestamp = project_gaussian4d_vjp(cam, options, p, s, g, args.projection.with_depth ? g_value[3] : T(0), g_seen,
                                             total.parameters, total.pose);
   total.pose.add_seen(cam, g_seen);
   total.timestamp += g_timestamp;
@@ -93,7 +94,7 @@ LUXEL_HD ParameterList<8> parameters_of(const luxel_project_gaussians4d_args& ar
            {args.rotors, args.g_rotors, 8, 4},
            {args.opacity_logits, args.g_opacity_logits, 1, 5},
            {args.sh_dc, args.g_sh_dc, 3, 6},
-           {args.sh_rest, args.g_sh_rest, 3 * args.sh_stride, 7}}};
+           {args.sh_rest, args.g_sh_rest, 3 * args.projection.sh_stride, 7}}};
 }
 
 template <typename T>

@@ -18,7 +18,7 @@ struct Tunables {
 
 extern "C" int luxel_project_gaussians_bwd(const luxel_project_gaussians_args* args) {
   if (args->dtype != 0) return luxel::fail("the GPU kernels take float32");
-  if (!luxel::aligned(args->g_splats) || !luxel::aligned(args->statistics))
+  if (!luxel::aligned(args->projection.g_splats) || !luxel::aligned(args->projection.statistics))
     return luxel::fail("project_gaussians: g_splats and statistics must be aligned to 16 bytes");
   LUXEL_CUDA(cudaSetDevice(args->device));
   return luxel::project_backward<luxel::GaussianStage, luxel::Tunables>("project_gaussians_bwd", *args);

@@ -15,7 +15,7 @@ struct Tunables {
 
 int check(const luxel_project_surfels_args& args) {
   if (args.dtype != 0) return fail("the GPU kernels take float32");
-  if (!aligned(args.splats) || !aligned(args.g_splats) || !aligned(args.statistics))
+  if (!aligned(args.projection.splats) || !aligned(args.projection.g_splats) || !aligned(args.projection.statistics))
     return fail("project_surfels: splats, g_splats and statistics must be aligned to 16 bytes");
   LUXEL_CUDA(cudaSetDevice(args.device));
   return 0;

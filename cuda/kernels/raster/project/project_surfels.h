@@ -11,9 +11,9 @@
 namespace luxel {
 
 // Whether the square of the depth is among the values.
-LUXEL_HD bool with_square(const luxel_project_surfels_args& args) { return args.with_depth && args.with_normals; }
+LUXEL_HD bool with_square(const luxel_project_surfels_args& args) { return args.projection.with_depth && args.with_normals; }
 LUXEL_HD int value_channels(const luxel_project_surfels_args& args) {
-  return value_channels(args.with_depth, args.with_normals) + (with_square(args) ? 1 : 0);
+  return value_channels(args.projection.with_depth, args.with_normals) + (with_square(args) ? 1 : 0);
 }
 template <typename T> LUXEL_HD GaussianRow<T> row_of(const luxel_project_surfels_args& args, int64_t n) {
   return gaussian_row<2, T>(args, n);
@@ -50,8 +50,8 @@ LUXEL_HD bool project_geometry(const luxel_project_surfels_args& args, const Pin
   if (!bounds.usable()) return false;
   if (!(bounds.right() > T(0) && bounds.left() < cam.width && bounds.bottom() > T(0) && bounds.top() < cam.height)) return false;
   projected.tiles = 0;
-  const int tiles_y = tiles_along(args.height);
-  for_tile_rows(bounds, tiles_along(args.width), tiles_y, 0, tiles_y,
+  const int tiles_y = tiles_along(args.projection.height);
+  for_tile_rows(bounds, tiles_along(args.projection.width), tiles_y, 0, tiles_y,
                 [&](int, int first, int end) { projected.tiles += end - first; });
   return projected.tiles > 0;
 }
@@ -65,11 +65,11 @@ LUXEL_HD bool store_splat(const luxel_project_surfels_args& args, const Pinhole<
                           const GaussianRow<T>& row, const ProjectedSurfel<T>& projected) {
   const Vec3<T> rgb = seen_colour(sh_view(args, row), cam, projected.mean);
   if (!finite(rgb.x + rgb.y + rgb.z)) return false;
-  const int64_t index = static_cast<int64_t>(camera) * args.count + n;
+  const int64_t index = static_cast<int64_t>(camera) * args.projection.count + n;
   const T depth = projected.splat.depth;
-  store_row(out<T>(args.splats) + kSurfelRow * index, projected.splat);
-  T* value = out<T>(args.values) + value_channels(args) * index;
-  store_values(value, rgb, args.with_depth, depth, 0, {});
+  store_row(out<T>(args.projection.splats) + kSurfelRow * index, projected.splat);
+  T* value = out<T>(args.projection.values) + value_channels(args) * index;
+  store_values(value, rgb, args.projection.with_depth, depth, 0, {});
   if (with_square(args)) value[4] = depth * depth;
   if (args.with_normals) store3(value + value_channels(args) - 3, projected.normal);
   return true;
@@ -106,7 +106,7 @@ LUXEL_UNROLL
   for (int k = 0; k < kSurfelRow; k += 4) load4(g_splat + k, gs + k);
   if (statistics != nullptr) add_statistics(cam, s, gs, statistics);
   const SurfelSplat<T> g = {gs[0], gs[1], gs[2], T(0), gs[4], gs[5], gs[6], T(0), gs[8], gs[9], T(0), T(0)};
-  T g_depth = args.with_depth ? g_value[3] : T(0);
+  T g_depth = args.projection.with_depth ? g_value[3] : T(0);
   if (with_square(args)) g_depth += 2 * s.depth * g_value[4];
   Vec3<T> g_normal = {T(0), T(0), T(0)};
   if (args.with_normals) {
@@ -139,7 +139,8 @@ LUXEL_HD void penalties_vjp(const luxel_project_surfels_args& args, const Gaussi
 LUXEL_HD ParameterList<6> parameters_of(const luxel_project_surfels_args& args) { return gaussian_parameters<2>(args); }
 
 template <typename T>
-LUXEL_HD void flatten(const luxel_project_surfels_args&, const GaussianRow<T>&, bool, const WithColour<T, SurfelGradient>& g, T* numbers) {
+LUXEL_HD void flatten(const luxel_project_surfels_args&, const GaussianRow<T>&, bool, const WithColour<T, SurfelGradient>& g,
+                      T* numbers) {
   flatten_frame(g.mean, g.quat, numbers);
   numbers[7] = g.log_scale_u;
   numbers[8] = g.log_scale_v;

@@ -26,7 +26,9 @@ LUXEL_UNROLL
 }
 
 // Args: the argument struct of a projection stage.
-template <typename Args> LUXEL_HD int sh_terms(const Args& args) { return sh_terms(args.sh_degree, args.sh_stride); }
+template <typename Args> LUXEL_HD int sh_terms(const Args& args) {
+  return sh_terms(args.projection.sh_degree, args.projection.sh_stride);
+}
 
 // Pointers to the coefficients of one primitive, in global or shared memory.
 template <typename T> struct ShView {
@@ -34,8 +36,9 @@ template <typename T> struct ShView {
   int stride, degree;        // stored above degree 0; to evaluate
 };
 
-template <typename T, typename Args, template <typename> typename Row> LUXEL_HD ShView<T> sh_view(const Args& args, const Row<T>& row) {
-  return {row.sh_dc, row.sh_rest, args.sh_stride, args.sh_degree};
+template <typename T, typename Args, template <typename> typename Row>
+LUXEL_HD ShView<T> sh_view(const Args& args, const Row<T>& row) {
+  return {row.sh_dc, row.sh_rest, args.projection.sh_stride, args.projection.sh_degree};
 }
 
 // Colour along the unit direction, before clamping; basis is kept for the vjp.

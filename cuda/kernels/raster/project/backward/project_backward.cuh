@@ -47,26 +47,26 @@ template <typename Stage, bool kGeneral, bool kOfViews = false> struct WarpInput
   // Floats of shared memory per primitive, behind those of the gradients.
   static __host__ __device__ __forceinline__ int numbers(const Args& args) {
     if (!kGeneral) return Stage::kSplat + value_channels(args);
-    return kOfViews ? Stage::kNumbers + 3 * args.sh_stride : 0;
+    return kOfViews ? Stage::kNumbers + 3 * args.projection.sh_stride : 0;
   }
 
   // any: whether the lane's primitive is visible, seen: the mask of the warp's. Clears the gradients by sh_rest that
   // project_one_vjp does not overwrite.
   __device__ __forceinline__ WarpInputs(const Args& args, int first, uint32_t seen, bool any, float* gradients)
       : args(args), n(first + (threadIdx.x & 31)), lane(threadIdx.x & 31) {
-    const int width = 3 * args.sh_stride, used = 3 * sh_terms(args);
+    const int width = 3 * args.projection.sh_stride, used = 3 * sh_terms(args);
     float* const small = gradients + kWarpRows * (Stage::kNumbers + width);
     float* const to = kGeneral ? small : gradients;
     behind = small;
     parameters = to;
     if (kStaged && (seen != 0 || has_penalties(args))) {
       stage_small(first, to, std::make_integer_sequence<int, kSmall>());
-      if (used > 0) stage(args.sh_rest, first, args.count, width, used, seen, to + kWarpRows * Stage::kNumbers);
+      if (used > 0) stage(args.sh_rest, first, args.projection.count, width, used, seen, to + kWarpRows * Stage::kNumbers);
     }
     if (!kGeneral && seen != 0) {
       const int channels = value_channels(args);
-      stage(args.g_splats, first, args.count, Stage::kSplat, Stage::kSplat, seen, small);
-      stage(args.g_values, first, args.count, channels, channels, ~0u, small + Stage::kSplat * kWarpRows);
+      stage(args.projection.g_splats, first, args.projection.count, Stage::kSplat, Stage::kSplat, seen, small);
+      stage(args.projection.g_values, first, args.projection.count, channels, channels, ~0u, small + Stage::kSplat * kWarpRows);
     }
     float* const g_rest = gradients + kWarpRows * Stage::kNumbers + lane * width;
     for (int k = 0; kGeneral && k < width; ++k) g_rest[k] = 0.0f;
@@ -87,12 +87,13 @@ template <typename Stage, bool kGeneral, bool kOfViews = false> struct WarpInput
  private:
   template <int... I> __device__ __forceinline__ void stage_small(int first, float* to, std::integer_sequence<int, I...>) const {
     const ParameterList<Stage::kParameters> list = parameters_of(args);
-    (stage(list.of[I].rows, first, args.count, std::integral_constant<int, Stage::width(I)>::value,
+    (stage(list.of[I].rows, first, args.projection.count, std::integral_constant<int, Stage::width(I)>::value,
            std::integral_constant<int, Stage::width(I)>::value, ~0u, to + small_place<Stage, I>(0)),
      ...);
   }
   template <int... I> __device__ __forceinline__ Row staged_row(std::integer_sequence<int, I...>) const {
-    return {parameters + small_place<Stage, I>(lane)..., parameters + kWarpRows * Stage::kNumbers + 3 * args.sh_stride * lane};
+    return {parameters + small_place<Stage, I>(lane)...,
+            parameters + kWarpRows * Stage::kNumbers + 3 * args.projection.sh_stride * lane};
   }
 };
 
@@ -100,7 +101,7 @@ template <typename Stage, bool kGeneral, bool kOfViews = false> struct WarpInput
 template <typename Stage>
 __device__ __forceinline__ void add_camera(const typename Stage::Args& args, int camera,
                                            const typename Stage::template Gradient<float>& gradient) {
-  if (args.g_world_to_cam) add_pose_of_warp(gradient.pose, out<float>(args.g_world_to_cam) + 16 * camera);
+  if (args.projection.g_world_to_cam) add_pose_of_warp(gradient.pose, out<float>(args.projection.g_world_to_cam) + 16 * camera);
   if constexpr (Stage::kLenses)
     if (args.g_shutters) add_shutter_of_warp(gradient.pose, out<float>(args.g_shutters) + LUXEL_SHUTTER * camera);
   if constexpr (Stage::kTimestamps)
@@ -114,7 +115,8 @@ __device__ __forceinline__ void add_camera(const typename Stage::Args& args, int
 // Inputs<kGeneral>, WarpInputs or a class like it.
 template <typename Stage, typename Tunables, bool kGeneral>
 __host__ __device__ __forceinline__ int numbers_backward(const typename Stage::Args& args) {
-  return points_width<Stage>(args) + Stage::kNumbers + 3 * args.sh_stride + Tunables::template Inputs<kGeneral>::numbers(args);
+  return points_width<Stage>(args) + Stage::kNumbers + 3 * args.projection.sh_stride +
+         Tunables::template Inputs<kGeneral>::numbers(args);
 }
 
 template <typename Stage, typename Tunables, typename Camera, bool kAdam, bool kGeneral>
@@ -122,14 +124,14 @@ __global__ void __launch_bounds__(Tunables::threads(kGeneral), Tunables::templat
     project_bwd_kernel(const __grid_constant__ typename Stage::Args args,
                        const __grid_constant__ WarpSink<Stage::kParameters> sink) {
   extern __shared__ float4 shared[];
-  const bool skipped = args.skip != nullptr && *args.skip != 0;
+  const bool skipped = args.projection.skip != nullptr && *args.projection.skip != 0;
   if (kAdam && skipped) return;
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
   const int first = blockIdx.x * Tunables::threads(kGeneral) + warp * kWarpRows, n = first + lane;
-  if (first >= args.count) return;  // warps are independent: there is no block-wide barrier
+  if (first >= args.projection.count) return;  // warps are independent: there is no block-wide barrier
   bool any = false;
-  for (int camera = 0; camera < args.cameras; ++camera)
-    any |= n < args.count && args.tile_counts[static_cast<int64_t>(camera) * args.count + n] > 0;
+  for (int camera = 0; camera < args.projection.cameras; ++camera)
+    any |= n < args.projection.count && args.projection.tile_counts[static_cast<int64_t>(camera) * args.projection.count + n] > 0;
   const uint32_t seen = __ballot_sync(~0u, any);
 
   Writer<kAdam, Stage::kParameters> writer = {sink, sink.decays, nullptr, ~0u, first};
@@ -138,22 +140,23 @@ __global__ void __launch_bounds__(Tunables::threads(kGeneral), Tunables::templat
   if (seen != 0 || has_penalties(args) || sink.extra) {
     gradients = reinterpret_cast<float*>(shared) + warp * kWarpRows * numbers_backward<Stage, Tunables, kGeneral>(args);
     float* const numbers = gradients + kWarpRows * points_width<Stage>(args);
-    float* const g_rest = numbers + kWarpRows * Stage::kNumbers + lane * 3 * args.sh_stride;
+    float* const g_rest = numbers + kWarpRows * Stage::kNumbers + lane * 3 * args.projection.sh_stride;
     const typename Tunables::template Inputs<kGeneral> inputs(args, first, seen, any, gradients);
     typename Stage::template Gradient<float> gradient = {};
     if constexpr (Stage::kPoints) gradient.points = gradients + lane * points_width<Stage>(args);
-    float* statistics = args.statistics && !skipped ? out<float>(args.statistics) + 4 * static_cast<int64_t>(n) : nullptr;
+    float* const rows = skipped ? nullptr : out<float>(args.projection.statistics);
+    float* const statistics = rows ? rows + 4 * static_cast<int64_t>(n) : nullptr;
     if (kGeneral) {
-      ViewStatistics<float> stats(any ? statistics : nullptr, args.largest_of_views != 0);
-      for (int camera = 0; camera < args.cameras; ++camera) {
+      ViewStatistics<float> stats(any ? statistics : nullptr, args.projection.largest_of_views != 0);
+      for (int camera = 0; camera < args.projection.cameras; ++camera) {
         gradient.pose = {};
         if constexpr (Stage::kTimestamps) gradient.timestamp = 0.0f;
-        const int64_t index = static_cast<int64_t>(camera) * args.count + n;
-        const bool here = n < args.count && args.tile_counts[index] > 0;
+        const int64_t index = static_cast<int64_t>(camera) * args.projection.count + n;
+        const bool here = n < args.projection.count && args.projection.tile_counts[index] > 0;
         if (here)
           project_one_vjp<true>(args, load_camera(args, camera, CameraType<Camera>()), inputs.row(),
-                                in<float>(args.g_splats) + Stage::kSplat * index,
-                                in<float>(args.g_values) + value_channels(args) * index, gradient, g_rest, stats.of_view());
+                                in<float>(args.projection.g_splats) + Stage::kSplat * index,
+                                in<float>(args.projection.g_values) + value_channels(args) * index, gradient, g_rest, stats.of_view());
         stats.end_view(camera == 0);
         if (__any_sync(~0u, here)) add_camera<Stage>(args, camera, gradient);
       }
@@ -162,12 +165,12 @@ __global__ void __launch_bounds__(Tunables::threads(kGeneral), Tunables::templat
       project_one_vjp<false>(args, load_camera(args, 0, CameraType<Camera>()), inputs.row(), inputs.g_splat(), inputs.g_value(),
                              gradient, g_rest, statistics);
     }
-    if (has_penalties(args) && n < args.count) penalties_vjp(args, inputs.row(), gradient);
+    if (has_penalties(args) && n < args.projection.count) penalties_vjp(args, inputs.row(), gradient);
     float row[Stage::kNumbers] = {};
     flatten(args, inputs.row(), any, gradient, row);
     store_small<Stage>(row, numbers, lane);
   }
-  writer.take(gradients, args.count);
+  writer.take(gradients, args.projection.count);
 }
 
 // name: of the stage, for messages.
@@ -177,15 +180,17 @@ template <typename Stage, typename Tunables> int project_backward(const char* na
     constexpr int kThreads = Tunables::threads(kGeneral);
     const auto kernel = project_bwd_kernel<Stage, Tunables, typename decltype(type)::Type, decltype(adam)::value, kGeneral>;
     const size_t shared = sizeof(float) * kThreads * numbers_backward<Stage, Tunables, kGeneral>(args);
-    return launch(name, kernel, blocks_for(args.count, kThreads), kThreads, shared, args.stream, args,
+    return launch(name, kernel, blocks_for(args.projection.count, kThreads), kThreads, shared, args.stream, args,
                   make_sink(args, rows_of<float>(args, parameters_of(args))));
   };
-  bool general = args.cameras != 1 || args.g_world_to_cam;
+  bool general = args.projection.cameras != 1 || args.projection.g_world_to_cam;
   if constexpr (Stage::kTimestamps) general |= args.g_timestamps != nullptr;
   if constexpr (Stage::kLenses) general |= args.g_shutters != nullptr;
   return with_camera_type<Stage, float>(args, [&](auto type) {
-    if (args.adam_schedule) return general ? run(type, std::true_type(), std::true_type()) : run(type, std::true_type(), std::false_type());
-    return general ? run(type, std::false_type(), std::true_type()) : run(type, std::false_type(), std::false_type());
+    const std::true_type on;
+    const std::false_type off;
+    if (args.projection.adam_schedule) return general ? run(type, on, on) : run(type, on, off);
+    return general ? run(type, off, on) : run(type, off, off);
   });
 }
 

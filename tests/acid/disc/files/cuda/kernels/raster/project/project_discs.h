@@ -13,9 +13,9 @@ template <typename T> struct DiscRow {
 };
 template <typename T> DiscRow<T> row_of(const luxel_project_discs_args& args, int64_t n) {
   return {in<T>(args.means) + 3 * n, in<T>(args.log_radii) + n, in<T>(args.opacity_logits) + n, in<T>(args.sh_dc) + 3 * n,
-          in<T>(args.sh_rest) + 3 * n * args.sh_stride};
+          in<T>(args.sh_rest) + 3 * n * args.projection.sh_stride};
 }
-inline int value_channels(const luxel_project_discs_args& args) { return value_channels(args.with_depth, 0); }
+inline int value_channels(const luxel_project_discs_args& args) { return value_channels(args.projection.with_depth, 0); }
 
 template <typename T> struct ProjectedDisc {
   T row[8];
@@ -25,13 +25,14 @@ bool project_geometry(const luxel_project_discs_args&, const Pinhole<T>& cam, co
   const Vec3<T> m = mul(cam.rotation, load3(row.mean)) + cam.translation;
   if (!(m.z > cam.near_plane && m.z < cam.far_plane)) return false;
   const T opacity = sigmoid(*row.opacity_logit), scale = T(1) / m.z;
-  projected = {{cam.fx * m.x * scale + cam.cx, cam.fy * m.y * scale + cam.cy, opacity, m.z, cam.fx * exp_exact(*row.log_radius) * scale}};
+  projected = {{cam.fx * m.x * scale + cam.cx, cam.fy * m.y * scale + cam.cy, opacity, m.z,
+                cam.fx * exp_exact(*row.log_radius) * scale}};
   return opacity >= T(kMinAlpha) && finite(projected.row[0] + projected.row[1] + projected.row[4]);
 }
 template <typename T> int count_tiles(const luxel_project_discs_args& args, const ProjectedDisc<T>& projected) {
   int tiles = 0;
-  const int tiles_y = tiles_along(args.height);
-  for_tile_rows(DiscBounds<T>::of(projected.row), tiles_along(args.width), tiles_y, 0, tiles_y,
+  const int tiles_y = tiles_along(args.projection.height);
+  for_tile_rows(DiscBounds<T>::of(projected.row), tiles_along(args.projection.width), tiles_y, 0, tiles_y,
                 [&](int, int first, int end) { tiles += end - first; });
   return tiles;
 }
@@ -40,9 +41,9 @@ bool store_splat(const luxel_project_discs_args& args, const Pinhole<T>& cam, in
                  const ProjectedDisc<T>& projected) {
   const Vec3<T> rgb = seen_colour(sh_view(args, row), cam, load3(row.mean));
   if (!finite(rgb.x + rgb.y + rgb.z)) return false;
-  const int64_t index = static_cast<int64_t>(camera) * args.count + n;
-  for (int k = 0; k < 8; ++k) out<T>(args.splats)[8 * index + k] = projected.row[k];
-  store_values(out<T>(args.values) + value_channels(args) * index, rgb, args.with_depth, projected.row[3], 0, {});
+  const int64_t index = static_cast<int64_t>(camera) * args.projection.count + n;
+  for (int k = 0; k < 8; ++k) out<T>(args.projection.splats)[8 * index + k] = projected.row[k];
+  store_values(out<T>(args.projection.values) + value_channels(args) * index, rgb, args.projection.with_depth, projected.row[3], 0, {});
   return true;
 }
 
@@ -57,7 +58,7 @@ void project_one_vjp(const luxel_project_discs_args& args, const Pinhole<T>& cam
   const Vec3<T> mean = load3(row.mean), m = mul(cam.rotation, mean) + cam.translation;
   const T opacity = sigmoid(*row.opacity_logit), scale = T(1) / m.z;
   const T radius = cam.fx * exp_exact(*row.log_radius) * scale, g_x = g[0] * cam.fx, g_y = g[1] * cam.fy;
-  const T g_z = -scale * (scale * (g_x * m.x + g_y * m.y) + g[4] * radius) + (args.with_depth ? g_value[3] : T(0));
+  const T g_z = -scale * (scale * (g_x * m.x + g_y * m.y) + g[4] * radius) + (args.projection.with_depth ? g_value[3] : T(0));
   const Vec3<T> g_camera = {g_x * scale, g_y * scale, g_z};
   const Vec3<T> g_seen = seen_colour_vjp<kAdd>(sh_view(args, row), cam, mean, g_value, total.dc, g_rest);
   total.pose.add_point(g_camera, mean);
@@ -73,7 +74,7 @@ inline ParameterList<5> parameters_of(const luxel_project_discs_args& args) {
            {args.log_radii, args.g_log_radii, 1, 1},
            {args.opacity_logits, args.g_opacity_logits, 1, 2},
            {args.sh_dc, args.g_sh_dc, 3, 3},
-           {args.sh_rest, args.g_sh_rest, 3 * args.sh_stride, 4}}};
+           {args.sh_rest, args.g_sh_rest, 3 * args.projection.sh_stride, 4}}};
 }
 template <typename T>
 void flatten(const luxel_project_discs_args&, const DiscRow<T>&, bool, const DiscGradient<T>& total, T* numbers) {
