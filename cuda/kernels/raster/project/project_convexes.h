@@ -56,10 +56,7 @@ LUXEL_HD bool project_geometry(const luxel_project_convexes_args& args, const Pi
 LUXEL_UNROLL
   for (int k = 0; k < kConvexCorners; ++k) projected.splat[k] = head[k];
   store_corners(p, projected.splat);
-  projected.tiles = 0;
-  const int tiles_y = tiles_along(args.projection.height);
-  for_tile_rows(ConvexBounds<T>::of(projected.splat), tiles_along(args.projection.width), tiles_y, 0, tiles_y,
-                [&](int, int first, int end) { projected.tiles += end - first; });
+  projected.tiles = touched_tiles(ConvexBounds<T>::of(projected.splat), args.projection);
   return projected.tiles > 0;
 }
 template <typename T> LUXEL_HD int count_tiles(const luxel_project_convexes_args&, const ProjectedConvex<T>& projected) {

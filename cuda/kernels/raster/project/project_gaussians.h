@@ -49,11 +49,7 @@ LUXEL_HD bool project_geometry(const luxel_project_gaussians_args& args, const C
 template <typename T, typename Args> LUXEL_HD int count_tiles(const Args& args, const Projected<T>& projected) {
   const Splat<T>& s = projected.splat;
   const T splat[kGaussianRow] = {s.x, s.y, s.opacity, s.depth, s.a, s.b, s.c, s.radius};
-  int tiles = 0;
-  const int tiles_y = tiles_along(args.projection.height);
-  for_tile_rows(SplatEllipse<T>::of(splat), tiles_along(args.projection.width), tiles_y, 0, tiles_y,
-                [&](int, int first, int end) { tiles += end - first; });
-  return tiles;
+  return touched_tiles(SplatEllipse<T>::of(splat), args.projection);
 }
 
 template <typename T> LUXEL_HD void store_row(T* row, const Splat<T>& s) {

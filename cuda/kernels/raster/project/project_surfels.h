@@ -49,10 +49,7 @@ LUXEL_HD bool project_geometry(const luxel_project_surfels_args& args, const Pin
   const SurfelBounds<T> bounds = SurfelBounds<T>::of(splat);
   if (!bounds.usable()) return false;
   if (!(bounds.right() > T(0) && bounds.left() < cam.width && bounds.bottom() > T(0) && bounds.top() < cam.height)) return false;
-  projected.tiles = 0;
-  const int tiles_y = tiles_along(args.projection.height);
-  for_tile_rows(bounds, tiles_along(args.projection.width), tiles_y, 0, tiles_y,
-                [&](int, int first, int end) { projected.tiles += end - first; });
+  projected.tiles = touched_tiles(bounds, args.projection);
   return projected.tiles > 0;
 }
 template <typename T> LUXEL_HD int count_tiles(const luxel_project_surfels_args&, const ProjectedSurfel<T>& projected) {

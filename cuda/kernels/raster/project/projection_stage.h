@@ -3,12 +3,14 @@
 //
 //   Args                              the argument struct
 //   Camera<T, Optics>                 the type of a camera; Optics: Pinhole, LensCamera, RollingPinhole or RollingLens
-//   Row<T>, Projected<T>, Gradient<T> a primitive's parameters, its projection, and its gradient, which has the members dc (by
-//                                     sh_dc) and pose, timestamp (by the camera in turn; timestamp with kTimestamps only)
+//   Row<T>                            pointers to a primitive's parameters, in their order
+//   Projected<T>                      its projection
+//   Gradient<T>                       its gradient, with the members dc (by sh_dc) and pose, timestamp (by the camera in turn;
+//                                     timestamp with kTimestamps only)
 //   kSplat                            numbers of a splat
 //   kParameters                       the parameters, sh_rest last
-//   width(i)                          the numbers of parameter i of a row, all but sh_rest; 0 for the points, with kPoints
-//   kNumbers                          the sum of these widths
+//   kNumbers                          numbers of a gradient but for sh_rest and, with kPoints, the points
+//   width(i)                          those of parameter i; GPU only
 //   kPoints                           whether the first parameter is points [N,points_each,3]; the member `points` of a Row and of a
 //                                     Gradient then is where a row has them
 //   kLenses                           whether cameras may have a lens and a rolling shutter
@@ -27,7 +29,8 @@
 //                                                          adds the gradient through one camera in which it is visible; that by
 //                                                          sh_rest and points is added to or (kAdd false) overwritten up to the
 //                                                          active terms, and may then be the memory of the parameters
-//   has_penalties(args), penalties_vjp(args, row, gradient)  terms that the backward pass adds to the loss itself
+//   penalties_vjp(args, row, gradient)                     adds the gradient of terms that the backward pass adds to the loss
+//   has_penalties(args)                                    whether there are such terms; GPU only
 //   flatten(args, row, seen, gradient, numbers)            writes the kNumbers numbers of a gradient, which are 0 before
 #pragma once
 
@@ -51,6 +54,14 @@ template <int P> struct ParameterList {
 template <typename T, template <typename> typename Base> struct WithColour : Base<T> {
   Vec3<T> dc;
 };
+
+// Tiles that the outline of a splat touches; Bounds: of its policy.
+template <typename Bounds> LUXEL_HD int touched_tiles(const Bounds& bounds, const luxel_projection& projection) {
+  int tiles = 0;
+  const int tiles_y = tiles_along(projection.height);
+  for_tile_rows(bounds, tiles_along(projection.width), tiles_y, 0, tiles_y, [&](int, int first, int end) { tiles += end - first; });
+  return tiles;
+}
 
 // Numbers of a primitive's points.
 template <typename Stage> LUXEL_HD int points_width(const typename Stage::Args& args) {

@@ -30,11 +30,7 @@ bool project_geometry(const luxel_project_discs_args&, const Pinhole<T>& cam, co
   return opacity >= T(kMinAlpha) && finite(projected.row[0] + projected.row[1] + projected.row[4]);
 }
 template <typename T> int count_tiles(const luxel_project_discs_args& args, const ProjectedDisc<T>& projected) {
-  int tiles = 0;
-  const int tiles_y = tiles_along(args.projection.height);
-  for_tile_rows(DiscBounds<T>::of(projected.row), tiles_along(args.projection.width), tiles_y, 0, tiles_y,
-                [&](int, int first, int end) { tiles += end - first; });
-  return tiles;
+  return touched_tiles(DiscBounds<T>::of(projected.row), args.projection);
 }
 template <typename T>
 bool store_splat(const luxel_project_discs_args& args, const Pinhole<T>& cam, int camera, int64_t n, const DiscRow<T>& row,
