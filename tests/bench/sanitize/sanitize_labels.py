@@ -51,13 +51,15 @@ def image(scene: Parameters, camera: Camera, labels: int, device: torch.device) 
 
 
 def alphas(scene: Parameters, camera: Camera, device: torch.device) -> dict[str, Tensor]:
-    """Alpha of every projected primitive at two points of the image, those of a non-finite one as 0."""
+    """Alpha of every visible primitive at two points of the image; rows of the others are not written."""
     frame = rasterize(scene.to(device), camera.to(device), time=TIME if scene.moves else None)
     assert frame.splats is not None
     rows, policy = frame.splats.reshape(-1, frame.splats.shape[-1]), str(scene.policy)
+    visible = frame.tile_counts.reshape(-1) > 0
     points = ((33.5, 22.5), (0.5, 44.5))
     return {
-        str(i): probe(rows, x, y, primitive=policy).nan_to_num(0).cpu() for i, (x, y) in enumerate(points)
+        str(i): torch.where(visible, probe(rows, x, y, primitive=policy), 0).cpu()
+        for i, (x, y) in enumerate(points)
     }
 
 
