@@ -37,7 +37,7 @@ _REBUILD = "Reinstall luxel (`pip install --force-reinstall luxel`, or `make bui
 
 @functools.cache
 def native_folder() -> Path:
-    """The folder that holds the libraries and, in its folder abi, their headers.
+    """The folder that holds the libraries and, in its folder include, headers (`luxel.render.jit.include_dir`).
 
     ``LUXEL_NATIVE_DIR`` where it is set, else ``luxel/native`` of the installed distribution.
 
@@ -46,16 +46,16 @@ def native_folder() -> Path:
     """
     if chosen := os.environ.get("LUXEL_NATIVE_DIR"):
         folder = Path(chosen)
-        if not (folder / "abi" / BASE).is_file():
+        if not (folder / "include" / "abi" / BASE).is_file():
             raise NativeError(
-                f"LUXEL_NATIVE_DIR={chosen} holds no abi/{BASE}.",
+                f"LUXEL_NATIVE_DIR={chosen} holds no include/abi/{BASE}.",
                 "Unset it, or point it at luxel/native.",
             )
         return folder
     try:
         for file in importlib.metadata.files("luxel") or []:
-            if file.parts[-3:] == ("native", "abi", BASE):
-                folder = Path(str(file.locate())).parent.parent
+            if file.parts[-4:] == ("native", "include", "abi", BASE):
+                folder = Path(str(file.locate())).parents[2]
                 if folder.is_dir():
                     return folder.resolve()
     except importlib.metadata.PackageNotFoundError:
@@ -65,7 +65,7 @@ def native_folder() -> Path:
 
 def headers() -> list[Path]:
     """The headers of the C ABI, in the order in which they are hashed."""
-    return sorted((native_folder() / "abi").glob("*.h"))
+    return sorted((native_folder() / "include" / "abi").glob("*.h"))
 
 
 @functools.cache

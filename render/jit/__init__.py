@@ -1,0 +1,1 @@
+"""Compiling C++ and CUDA C++ at run time, against the maths that is installed with the package."""
