@@ -136,6 +136,30 @@ class Library:
         name = self._handle.luxel_policy(number, ctypes.byref(row), ctypes.byref(piece), ctypes.byref(flags))
         return None if name is None else (name.decode(), row.value, piece.value, flags.value)
 
+    def add_policy(self, shared_object: ctypes.CDLL) -> int:
+        """Takes the policy of a shared object that cuda/kernels/raster/policy_object.h made; returns its number.
+
+        Raises:
+            NativeError: it is no such object, was compiled with other headers, or its name is in use.
+        """
+        try:
+            entry = shared_object.luxel_policy_object
+        except AttributeError as error:
+            raise NativeError(
+                f"The shared object has no policy for {self.path.name}.",
+                "Make it by LUXEL_POLICY_OBJECT of kernels/raster/policy_object.h.",
+            ) from error
+        entry.restype = ctypes.c_void_p
+        size = ctypes.c_int64()
+        stages = entry(ctypes.cast(self._handle.luxel_set_last_error, ctypes.c_void_p), ctypes.byref(size))
+        number = self._handle.luxel_add_policy(ctypes.c_void_p(stages), size)
+        if number < 0:
+            raise NativeError(
+                f"{self.path.name} does not take the policy: {self._handle.luxel_last_error().decode()}.",
+                "Give it another name, or compile it again.",
+            )
+        return number
+
     def call(self, stage: str, device: torch.device, dtype: torch.dtype, **arguments: Any) -> int:
         """Runs a stage on torch's current stream of ``device``.
 

@@ -15,7 +15,7 @@ class CompileError(NativeError):
     """
 
     def __init__(self, name: str, compiler: str, log: str) -> None:
-        super().__init__(f"{name}: {compiler} does not compile it.\n{log.strip()}\n", "Correct the source.")
+        super().__init__(f"{name} does not compile, {compiler} says where to correct it:\n{log.strip()}")
         self.log = log
 
 

@@ -54,7 +54,9 @@ class Nvrtc:
             words = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
             status = self._library.nvrtcCompileProgram(program, len(options), words)
             if status == _COMPILATION:
-                raise CompileError(name, "NVRTC", self._text("nvrtcGetProgramLog", program).decode(errors="replace"))
+                raise CompileError(
+                    name, "NVRTC", self._text("nvrtcGetProgramLog", program).decode(errors="replace")
+                )
             self._check("nvrtcCompileProgram", status)
             return self._text("nvrtcGetCUBIN", program)
         finally:
@@ -81,7 +83,9 @@ def _candidates() -> Iterator[str]:
     folders = [Path(torch.__file__).parent / "lib"]
     if packages := importlib.util.find_spec("nvidia"):
         folders += [
-            folder for place in packages.submodule_search_locations or () for folder in sorted(Path(place).glob("*/lib"))
+            folder
+            for place in packages.submodule_search_locations or ()
+            for folder in sorted(Path(place).glob("*/lib"))
         ]
     toolkits = (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda", "/opt/cuda")
     folders += [Path(toolkit) / "lib64" for toolkit in toolkits if toolkit]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
-from luxel.render.ops.raster.policies import policies, policy
+from luxel.render.ops.raster.policies import policy, policy_number
 from luxel.render.ops.registry import define, register_implementation
 
 TILE = 16  # pixels along a tile's side, see cuda/abi/raster.h
@@ -59,7 +59,7 @@ def _run(
     sizes = {
         "count": n,
         "cameras": c,
-        "policy": policies(library)[primitive].number,
+        "policy": policy_number(primitive, library, "bin_splats"),
         "width": width,
         "height": height,
         "visible_capacity": visible_capacity,

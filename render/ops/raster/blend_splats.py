@@ -9,7 +9,7 @@ from torch import Tensor
 
 from luxel.render.native import library_for
 from luxel.render.ops.raster.bin_splats import TILE
-from luxel.render.ops.raster.policies import Policy, policies, policy
+from luxel.render.ops.raster.policies import Policy, policy, policy_number
 from luxel.render.ops.registry import define, register_implementation
 
 CHANNELS = (3, 4, 6, 7, 8, 16)  # widths that the kernels are compiled for
@@ -85,7 +85,7 @@ def _forward(*args: Any) -> tuple[Tensor, ...]:
         splats.device,
         splats.dtype,
         **arguments,
-        policy=policies(library)[name].number,
+        policy=policy_number(name, library, "blend"),
         image=image,
         transmittance=transmittance,
         last=last if last.numel() else None,
@@ -150,7 +150,7 @@ def _backward(*args: Any) -> tuple[Tensor, Tensor, Tensor]:
     library = library_for(device)
     arguments = {
         **_arguments(policy(name, "blend"), *args[:_SHARED], depth_moments=depth_moments),
-        "policy": policies(library)[name].number,
+        "policy": policy_number(name, library, "blend"),
     }
     sizes = {
         k: arguments[k]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
-from luxel.render.ops.raster.policies import policies, policy
+from luxel.render.ops.raster.policies import policy, policy_number
 from luxel.render.ops.registry import aligned, define, register_implementation, require
 
 MAX_LABELS = 255  # 0 to 254
@@ -143,7 +143,7 @@ def _run(
         plan=plan if plan.numel() else None,
         count=n,
         cameras=c,
-        policy=policies(library)[primitive].number,
+        policy=policy_number(primitive, library, "label_votes"),
         width=width,
         height=height,
         max_alpha=max_alpha,

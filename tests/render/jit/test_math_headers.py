@@ -42,7 +42,9 @@ def test_a_header_compiles_alone_on_the_cpu(header: str, include: Path, tmp_path
     file = tmp_path / "user.cpp"
     file.write_text(source(header))
     words = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-fsyntax-only"]
-    done = subprocess.run([*words, "-I", str(include), str(file)], capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [*words, "-I", str(include), str(file)], capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
 
 
