@@ -1,5 +1,5 @@
-"""A loss of one's own with its gradient, in a dozen lines of C++ that are compiled when they are first needed, for the CPU
-or the GPU: it compares images in linear light, with luxel's own sRGB curve.
+"""A loss of one's own with its gradient, in a few lines of C++ that are compiled when they are first needed, for the
+CPU or the GPU: it compares images in linear light, with luxel's own sRGB curve.
 
     python examples/own_loss.py [STEPS]      fits the colours of Gaussians to an image with it
 """

@@ -62,7 +62,7 @@ def target_image(width: int, height: int) -> Tensor:
 def main(steps: int = 60) -> float:
     """Returns the PSNR of the fit in dB."""
     device, width, height, n = best_device(), 96, 64, 64
-    print(register_policy("discs", POLICY, "luxel::DiscPolicy"))
+    print(register_policy("discs", POLICY, "luxel::DiscPolicy", [device]))
     target = target_image(width, height).to(device)
     generator = torch.Generator().manual_seed(0)
     centres = torch.rand(n, 2, generator=generator) * torch.tensor([width, height])

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from luxel.render.errors import NativeError
-from luxel.render.jit.errors import CompileError
+from luxel.render.jit.errors import compile_error
 from luxel.render.native import cpu_library
 
 # As CMakeLists.txt has them for the libraries: with NaN and infinities as they are.
@@ -108,7 +108,7 @@ def run_compiler(compiler: Compiler, source: str, name: str, options: Sequence[s
         words = [compiler.path, *options, file.name, "-o", "object"]
         done = subprocess.run(words, cwd=folder, capture_output=True, text=True, errors="replace")
         if done.returncode:
-            raise CompileError(name, Path(compiler.path).name, done.stderr or done.stdout)
+            raise compile_error(name, Path(compiler.path).name, done.stderr or done.stdout)
         return (Path(folder) / "object").read_bytes()
 
 

@@ -6,17 +6,18 @@ from luxel.render.errors import NativeError
 
 
 class CompileError(NativeError):
-    """A source does not compile.
+    """A source does not compile; the problem ends with what the compiler wrote."""
+
+
+def compile_error(name: str, compiler: str, log: str) -> CompileError:
+    """The error of a source.
 
     Args:
         name: of the source.
         compiler: that refused it.
         log: what the compiler wrote.
     """
-
-    def __init__(self, name: str, compiler: str, log: str) -> None:
-        super().__init__(f"{name} does not compile, {compiler} says where to correct it:\n{log.strip()}")
-        self.log = log
+    return CompileError(f"{name} does not compile with {compiler}:\n{log.strip()}\n", "Correct the source.")
 
 
-__all__ = ["CompileError"]
+__all__ = ["CompileError", "compile_error"]

@@ -102,8 +102,12 @@ class Kernel:
             return parameter.ctype(argument)
         if argument is None:
             return parameter.ctype(None)
-        fits = isinstance(argument, Tensor) and argument.dtype == parameter.dtype
-        if not fits or argument.device != self.device or not argument.is_contiguous():
+        if (
+            not isinstance(argument, Tensor)
+            or argument.dtype != parameter.dtype
+            or argument.device != self.device
+            or not argument.is_contiguous()
+        ):
             expected = f"a contiguous tensor of {parameter.dtype} on {self.device}"
             raise ValueError(f"{name} must be {expected}, got {_described(argument)}")
         return parameter.ctype(argument.data_ptr())

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from luxel.render.errors import NativeError
-from luxel.render.jit.errors import CompileError
+from luxel.render.jit.errors import compile_error
 
 _SUCCESS, _COMPILATION = 0, 6  # nvrtcResult
 _MISSING = "NVRTC (libnvrtc) is not installed, with which sources are compiled for GPUs."
@@ -54,9 +54,8 @@ class Nvrtc:
             words = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
             status = self._library.nvrtcCompileProgram(program, len(options), words)
             if status == _COMPILATION:
-                raise CompileError(
-                    name, "NVRTC", self._text("nvrtcGetProgramLog", program).decode(errors="replace")
-                )
+                log = self._text("nvrtcGetProgramLog", program).decode(errors="replace")
+                raise compile_error(name, "NVRTC", log)
             self._check("nvrtcCompileProgram", status)
             return self._text("nvrtcGetCUBIN", program)
         finally:
