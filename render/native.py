@@ -147,7 +147,7 @@ class Library:
         except AttributeError as error:
             raise NativeError(
                 f"The shared object has no policy for {self.path.name}.",
-                "Make it by LUXEL_POLICY_OBJECT of kernels/raster/policy_object.h.",
+                "Make it with the header kernels/raster/policy_object.h.",
             ) from error
         entry.restype = ctypes.c_void_p
         size = ctypes.c_int64()

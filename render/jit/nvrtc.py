@@ -16,7 +16,7 @@ from luxel.render.jit.errors import compile_error
 
 _SUCCESS, _COMPILATION = 0, 6  # nvrtcResult
 _MISSING = "NVRTC (libnvrtc) is not installed, with which sources are compiled for GPUs."
-_REMEDY = "`pip install nvidia-cuda-nvrtc`, of the CUDA version that torch has."
+_REMEDY = "`pip install luxel[nvcc]`, or install a torch with CUDA, which brings it."
 
 
 class Nvrtc:
@@ -74,7 +74,7 @@ class Nvrtc:
     def _check(self, function: str, status: int) -> None:
         if status != _SUCCESS:
             reason = self._library.nvrtcGetErrorString(status).decode()
-            raise NativeError(f"{function} of {self.path} failed: {reason}.", "Reinstall nvidia-cuda-nvrtc.")
+            raise NativeError(f"{function} of {self.path} failed: {reason}.", "Reinstall it.")
 
 
 def _candidates() -> Iterator[str]:

@@ -171,17 +171,15 @@ def test_a_machine_without_compilers(monkeypatch: pytest.MonkeyPatch) -> None:
         jit.compile(SOURCE, "lengths")
     with pytest.raises(NativeError, match=r"There is no nvcc, .* Install a CUDA toolkit"):
         compilers.nvcc()
-    monkeypatch.setattr(nvrtc, "_candidates", lambda: iter(["/nowhere/libnvrtc.so"]))
-    with pytest.raises(
-        NativeError, match=r"NVRTC \(libnvrtc\) is not installed.*pip install nvidia-cuda-nvrtc"
-    ):
+    monkeypatch.setattr(nvrtc, "_candidates", lambda: iter(["/missing/libnvrtc.so"]))
+    with pytest.raises(NativeError, match=r"NVRTC \(libnvrtc\) is not installed.*pip install luxel\[nvcc\]"):
         kernel.gpu_code("", "run", (9, 0))
 
 
 def test_another_c_compiler_than_gcc_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = {"g++": None, "c++": shutil.which("g++") or "/bin/true"}
-    monkeypatch.setattr(compilers.shutil, "which", found.get)
-    assert compilers.cpp_compiler().path == found["c++"]
+    programs = {"g++": None, "c++": shutil.which("g++") or "/bin/true"}
+    monkeypatch.setattr(compilers.shutil, "which", programs.get)
+    assert compilers.cpp_compiler().path == programs["c++"]
 
 
 class FakeNvrtc:
@@ -214,7 +212,7 @@ class FakeNvrtc:
     ("status", "message"),
     [
         (6, r"(?s)run\.cu does not compile with NVRTC:\nrun\(2\): error\n Correct the source"),
-        (5, r"nvrtcCompileProgram of fake failed: NVRTC_ERROR_INVALID_OPTION\. Reinstall nvidia-cuda-nvrtc"),
+        (5, r"nvrtcCompileProgram of fake failed: NVRTC_ERROR_INVALID_OPTION\. Reinstall it"),
     ],
 )
 def test_failures_of_nvrtc(status: int, message: str) -> None:
