@@ -24,6 +24,10 @@ enum { LUXEL_MULTI_EDGE = 1, LUXEL_HAS_ABSOLUTE = 2, LUXEL_PIXEL_DEPTH = 4 };
  * PIECE, the instances of a piece, into which the list of a tile is divided on the GPU; and flags: alpha is a loop over edges, slots
  * 3 and 7 of g_splats can be absolute gradients, the depth differs from pixel to pixel. */
 LUXEL_API const char* luxel_policy(int32_t number, int32_t* row, int32_t* piece, int32_t* flags);
+/* Adds the policy of a shared object, which must stay loaded. stages: a PolicyStages, of the given size, as
+ * cuda/kernels/raster/policy_object.h makes it from the headers of this library. Returns the number of the policy, -1 if it was
+ * compiled with other headers, if its name is in use, or if 32 have been added. */
+LUXEL_API int32_t luxel_add_policy(const void* stages, int64_t bytes);
 
 /* What all projections of primitives to splats have. R: numbers of a splat, D of the values. */
 typedef struct luxel_projection {

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import Library, library_for
-from luxel.render.ops.raster.policies import policies, policy
+from luxel.render.ops.raster.policies import policy, policy_number
 from luxel.render.ops.registry import aligned, define, register_implementation
 
 TILE = 16  # pixels along a tile's side, see cuda/abi/raster.h
@@ -61,7 +61,7 @@ def _run(
     sizes = {
         "count": n,
         "cameras": c,
-        "policy": policies(library)[primitive].number,
+        "policy": policy_number(primitive, library, "bin_splats"),
         "width": width,
         "height": height,
         "visible_capacity": visible_capacity,
@@ -160,7 +160,7 @@ def binned_fields(
         "plan": plan if plan.numel() else None,
         "count": splats.shape[1],
         "cameras": splats.shape[0],
-        "policy": policies(library)[primitive].number,
+        "policy": policy_number(primitive, library, "splats in tiles"),
         "width": width,
         "height": height,
         "max_alpha": max_alpha,

@@ -12,6 +12,8 @@
 
 namespace luxel {
 
+static_assert(kMaxCorners == LUXEL_CORNERS, "the rows of math/raster/convex_bounds.h have the corners of abi/raster.h");
+
 LUXEL_HD int value_channels(const luxel_project_convexes_args& args) { return value_channels(args.projection.with_depth, 0); }
 
 // The parameters of one convex; pointers in global or shared memory.
