@@ -1,9 +1,9 @@
 """What computes with 3D Gaussians."""
 
 from luxel.render.ops.raster.project_gaussians import PROJECTION
-from luxel.render.primitives.gaussians.geometry import geometry_terms, shape_terms
+from luxel.render.primitives.gaussians.geometry import TERMS
 from luxel.render.primitives.gaussians.parameters import Gaussians
-from luxel.render.primitives.gaussians.training import initialise, penalties
+from luxel.render.primitives.gaussians.training import initialise
 from luxel.render.primitives.spec import PrimitiveEngine
 
 ENGINE = PrimitiveEngine(
@@ -11,7 +11,5 @@ ENGINE = PrimitiveEngine(
     initialise=initialise,
     from_gaussians=lambda gaussians: gaussians,
     projection=PROJECTION,
-    geometry=geometry_terms,
-    shapes=shape_terms,
-    penalties=penalties,
+    terms=TERMS,
 )

@@ -1,10 +1,10 @@
-"""Training of 3D Gaussians: initialisation and penalties."""
+"""Training of 3D Gaussians: initialisation."""
 
 from __future__ import annotations
 
 from luxel.render.geometry.camera import Points
 from luxel.render.primitives.gaussians.parameters import Gaussians
-from luxel.render.primitives.spec import LossContext, Start
+from luxel.render.primitives.spec import Start
 
 
 def initialise(points: Points, start: Start) -> Gaussians:
@@ -16,9 +16,3 @@ def initialise(points: Points, start: Start) -> Gaussians:
         scale_factor=start.init.scale_factor,
         device=start.device,
     )
-
-
-def penalties(context: LossContext) -> dict[str, float]:
-    """The strategy's weights of mean opacity and mean scale, the latter per axis: the backward sums over three axes."""
-    opacity, scale = context.penalties
-    return {"opacity_penalty": opacity, "scale_penalty": scale / 3}

@@ -1,9 +1,9 @@
-"""Training of surfels (Huang et al. 2024): initialisation and penalties."""
+"""Training of surfels (Huang et al. 2024): initialisation."""
 
 from __future__ import annotations
 
 from luxel.render.geometry.camera import Points
-from luxel.render.primitives.spec import LossContext, Start
+from luxel.render.primitives.spec import Start
 from luxel.render.primitives.surfels.parameters import Surfels
 
 
@@ -16,9 +16,3 @@ def initialise(points: Points, start: Start) -> Surfels:
         scale_factor=start.init.scale_factor,
         device=start.device,
     )
-
-
-def penalties(context: LossContext) -> dict[str, float]:
-    """The strategy's weights of mean opacity and mean scale, the latter per axis: the backward sums over two axes."""
-    opacity, scale = context.penalties
-    return {"opacity_penalty": opacity, "scale_penalty": scale / 2}
