@@ -56,13 +56,15 @@ TERMS = (
     StepTerm(
         NORMALS,
         normals,
-        lambda of: of.loss.normal_weight if NORMALS in of.loss.geometry_at(of.progress) else 0.0,
+        lambda context: (
+            context.loss.normal_weight if NORMALS in context.loss.geometry_at(context.progress) else 0.0
+        ),
         frozenset({"normals", "distance", "transmittance"}),
     ),
     StepTerm(
         "flatness",
         lambda scene: thickness(scene.primitives, scene.inverse_count),
-        lambda of: of.loss.flatness_weight,
+        lambda context: context.loss.flatness_weight,
         on="rows",
     ),
 )

@@ -37,13 +37,13 @@ TERMS = (
     StepTerm(
         "entropy",
         lambda scene: opacity_entropy(scene.primitives.opacity_logits, scene.visible()),
-        lambda of: of.loss.entropy_weight,
+        lambda context: context.loss.entropy_weight,
         on="rows",
     ),
     StepTerm(
         "consistency",
         lambda scene: scene.auxiliary.value(scene.primitives, scene.visible()),
-        lambda of: of.loss.consistency_weight,
+        lambda context: context.loss.consistency_weight,
         on="rows",
     ),
 )

@@ -44,7 +44,9 @@ def normals(images: StepImages) -> Tensor:
 
 def _counting(name: str, weight: str) -> Callable[[LossContext], float]:
     """An option, where the term of that name counts; see `Loss.geometry_at`."""
-    return lambda of: getattr(of.loss, weight) if name in of.loss.geometry_at(of.progress) else 0.0
+    return lambda context: (
+        getattr(context.loss, weight) if name in context.loss.geometry_at(context.progress) else 0.0
+    )
 
 
 TERMS = (

@@ -35,6 +35,11 @@ def step_terms(config: TrainConfig) -> tuple[StepTerm, ...]:
     reads = frozenset({"transmittance"})
     return (
         StepTerm(
-            "alpha", alpha, lambda of: of.loss.alpha_weight, reads=reads, gradients=gradients, fixed=True
+            "alpha",
+            alpha,
+            lambda context: context.loss.alpha_weight,
+            reads=reads,
+            gradients=gradients,
+            fixed=True,
         ),
     )

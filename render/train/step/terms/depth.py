@@ -46,7 +46,7 @@ def step_terms(config: TrainConfig) -> tuple[StepTerm, ...]:
         StepTerm(
             "depth",
             apply,
-            lambda of: depth_weight(config, of.progress),
+            lambda context: depth_weight(config, context.progress),
             frozenset({"depth", "transmittance"}),
             gradients=gradients,
             column=DEPTH.start,

@@ -26,7 +26,7 @@ def step_terms(config: TrainConfig) -> tuple[StepTerm, ...]:
         StepTerm(
             "opacity",
             mean_opacity,
-            lambda of: of.penalties[0],
+            lambda context: context.penalties[0],
             on="rows",
             kernel="opacity_penalty",
             fixed=True,
@@ -34,7 +34,7 @@ def step_terms(config: TrainConfig) -> tuple[StepTerm, ...]:
         StepTerm(
             "scale",
             mean_scale,
-            lambda of: of.penalties[1],
+            lambda context: context.penalties[1],
             on="rows",
             kernel="scale_penalty",
             columns="log_scales",
