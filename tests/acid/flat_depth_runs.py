@@ -73,6 +73,7 @@ def roughness(run: Any, steps: int) -> float:
     for view in run.test_views:
         with torch.no_grad():
             frame = step_queue.rasterize(run.scene, view.camera, depth=True)
+        assert frame.depth is not None
         depth = frame.depth * frame.alpha
         total += float((depth[1:] - depth[:-1]).abs().mean())
     return total

@@ -15,7 +15,7 @@ RUNS, MOVING = HERE.with_name("flat_depth_runs.py"), HERE.parents[1] / "render"
 CODE = "import runpy\nrunpy.run_path(sys.argv.pop(1), run_name='__main__')"
 # The largest distance of the gradients of both steps, as a share of their norm. Conics of surfels that are seen from
 # the side lose digits with the square of their aspect ratio.
-APART = {"gaussians": 1e-6, "gaussians4d": 1e-6, "convexes": 1e-6, "surfels": 5e-4}
+APART = {"gaussians": 1e-5, "gaussians4d": 1e-5, "convexes": 1e-5, "surfels": 5e-4}
 
 
 def ran(folder: Path, *what: str) -> Any:

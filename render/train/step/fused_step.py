@@ -16,7 +16,6 @@ from luxel.render.ops.train.gather_view import (
     STEP,
     TIME,
     count_step_,
-    view_numbers,
 )
 from luxel.render.ops.train.langevin_noise import langevin_noise_
 from luxel.render.ops.train.project_adam import project_adam_
@@ -39,6 +38,7 @@ from luxel.render.train.step.terms.active import ActiveTerms
 from luxel.render.train.step.terms.image_gradients import ImageGradients, add_image_terms, step_images
 from luxel.render.train.step.terms.rows import kernel_weights, row_terms
 from luxel.render.train.step.timeline import ScheduleValues
+from luxel.render.train.step.view_maps import ViewMaps, update_models_
 from luxel.render.train.store.protocol import BETAS, EPS, ParameterStore, State, StepRows
 from luxel.render.train.views.dataset import ImageStack, Target
 from luxel.render.train.views.models import ViewModels
@@ -112,15 +112,8 @@ def fused_step(
     scene = context.store.primitives(params)
     target, rows = stack.gather(context.table, views)
     width, height = stack.size
-    world_to_cam, poses = target.camera.world_to_cam, context.models.poses
-    if poses is not None:
-        moved_views = view_numbers(rows)
-        pose = poses.rows(moved_views)
-        world_to_cam = poses.apply(world_to_cam, pose)
-    shutter, shutters = context.models.shutter, None
-    if shutter is not None:
-        rolled_views = view_numbers(rows)
-        shutters = shutter.apply(rolled_views, shutter.rows(rolled_views))
+    maps = ViewMaps(context.models, rows)
+    world_to_cam, shutters = maps.cameras(target.camera.world_to_cam)
     view = Viewing(
         world_to_cam=world_to_cam,
         intrinsics=target.camera.calibration,
@@ -153,15 +146,12 @@ def fused_step(
     if more:
         background = torch.nn.functional.pad(background, (0, more))
     blended = blend(drawn, lists, background, settings, keep=True)
-    image, transmittance, g_transmittance = blended.image, blended.transmittance, None
-    if more:
-        image = image[..., :3].contiguous()
-    if context.models.exposure is None:
-        target = context.models.counted(image, target, rows[-1])
-        loss, g_image = photometric(context, image, target, rows)
-    else:
-        through = None if target.alpha is None else transmittance
-        loss, image, g_image, g_transmittance, target = exposed(context, image, through, target, rows)
+    transmittance = blended.transmittance
+    image = blended.image[..., :3].contiguous() if more else blended.image
+    image = maps.shown(image, None if target.alpha is None else transmittance)
+    target = context.models.counted(image, target, rows[-1])
+    loss, g_shown = photometric(context, image, target, rows)
+    g_image, g_transmittance = maps.shown_backward(g_shown)
     gradients = ImageGradients(more, g_image, g_transmittance)
     images = partial(step_images, target=target, view=view, planar=scene.planar)
     values = add_image_terms(terms, blended, images, rows[0], gradients)
@@ -184,16 +174,9 @@ def fused_step(
     planes = without_planes(projected, scene, view, g_values) if terms.with_normals else None
     options = view._asdict()
     options["timestamps"] = options.pop("times")
-    weights: dict[str, Any] = dict(kernel_weights(terms, scene, projection.penalties))
-    if poses is not None:
-        through_planes = None if planes is None else planes.world_to_cam
-        weights["g_world_to_cam"] = (
-            torch.zeros_like(view.world_to_cam) if through_planes is None else through_planes.clone()
-        )
-    if shutters is not None:
-        weights |= {"shutters": shutters, "g_shutters": torch.zeros_like(shutters)}
-    if raw_moments:
-        weights["raw_moments"] = True
+    through_planes = None if planes is None else planes.world_to_cam
+    of_cameras = maps.camera_gradients(view.world_to_cam, through_planes, shutters)
+    switches: dict[str, Any] = {"raw_moments": True} if raw_moments else {}
     project_adam_(
         config.primitive,
         list(params.values()),
@@ -211,18 +194,16 @@ def fused_step(
         visible_only=config.sparse_adam,
         active_sh_only=True,
         keep_sh_rest=not schedule.moves_sh_rest,
-        **weights,
+        **of_cameras,
+        **kernel_weights(terms, scene, projection.penalties),
+        **switches,
         penalty_factor=context.store.inverse_count,
         statistics=context.statistics.data if schedule.counts else None,
         largest_of_views=views > 1,  # as Duan et al. 2024 do
         skip=context.status[1:2],
     )
-    if poses is not None:
-        g_pose = poses.backward(weights["g_world_to_cam"], target.camera.world_to_cam, pose)
-        poses.update_(moved_views, g_pose, rows[-1], context.status[1:2])
-    if shutter is not None:
-        g_shutter = shutter.backward(weights["g_shutters"])
-        shutter.update_(rolled_views, g_shutter, rows[-1], context.status[1:2])
+    maps.cameras_backward(of_cameras)
+    update_models_([maps], rows[-1], context.status[1:2])
     add_noise(context, params, rows[0])
     of_view = image[-1], transmittance[-1], target.view(-1)
     return StepOutput(loss, *of_view, values.get("depth"))
@@ -243,36 +224,6 @@ def photometric(context: StepContext, image: Tensor, target: Target, rows: Tenso
     gradient = gradients[0] if len(parts) == 1 else torch.cat(gradients)
     weights = context.models.weights_of(rows)
     return loss, gradient if weights is None else gradient * weights[:, None, None, None]
-
-
-def exposed(
-    context: StepContext,
-    image: Tensor,
-    transmittance: Tensor | None,
-    target: Target,
-    rows: Tensor,
-) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Target]:
-    """`photometric` of images as the photographs would show them; updates the exposure.
-
-    Args:
-        context: of the step.
-        image: rendered, [B, H, W, 3]. transmittance: [B, H, W], where the target has alpha.
-        target: of the step. rows: of the table, [B, 28].
-
-    Returns:
-        The loss, the images that were compared [B, H, W, 3], and the gradients by the images without exposure and by
-        their transmittance [B, H, W], None without one; and the target with the weights that it was compared with.
-    """
-    exposure = context.models.exposure
-    assert exposure is not None
-    views, background = view_numbers(rows), rows[:, BACKGROUND]
-    inputs = image, exposure.rows(views), transmittance, background
-    shown = exposure.apply(*inputs)
-    target = context.models.counted(shown, target, rows[-1])
-    loss, g_shown = photometric(context, shown, target, rows)
-    g_image, g_exposure, g_through = exposure.backward(g_shown, *inputs)
-    exposure.update_(views, g_exposure, rows[-1], context.status[1:2])
-    return loss, shown, g_image, g_through, target
 
 
 def renew(context: StepContext, scene: Any) -> None:

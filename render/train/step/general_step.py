@@ -20,7 +20,6 @@ from luxel.render.ops.train.gather_view import (
     BACKGROUND,
     TIME,
     count_step_,
-    view_numbers,
 )
 from luxel.render.ops.train.loss import photometric_loss
 from luxel.render.primitives.terms import StepImages
@@ -34,6 +33,7 @@ from luxel.render.train.step.fused_step import (
 )
 from luxel.render.train.step.terms.rows import row_terms
 from luxel.render.train.step.timeline import ScheduleValues
+from luxel.render.train.step.view_maps import ViewMaps, update_models_
 from luxel.render.train.store.protocol import BETAS, EPS
 from luxel.render.train.views.dataset import ImageStack, Target
 
@@ -63,10 +63,7 @@ def general_step(
     losses: list[Tensor] = []
     weighted: dict[str, list[Tensor]] = {}  # values of terms that weigh themselves, of each view
     rows: list[Tensor] = []  # of the table
-    models = context.models.exposure, context.models.poses, context.models.shutter
-    of_view = [model for model in models if model is not None]
-    seen: list[Tensor] = []  # numbers of the views
-    learnt: list[list[Tensor]] = [[] for _ in of_view]  # parameters of each view
+    maps: list[ViewMaps] = []  # of each view
     terms: list[Tensor] = []
     views = len(stacks)
     for k, take in enumerate(stacks):
@@ -74,16 +71,10 @@ def general_step(
             context.table[0, 0] += 1
         target, row = take().gather(context.table)
         rows.append(row)
-        camera, exposure, poses = target.camera, context.models.exposure, context.models.poses
-        if of_view:
-            seen.append(view_numbers(row[None]))
-            for model, each in zip(of_view, learnt, strict=True):
-                each.append(model.rows(seen[-1]))
-        if poses is not None:
-            refined = poses.apply(camera.world_to_cam[None], learnt[of_view.index(poses)][-1])[0]
-            camera = replace(camera, world_to_cam=refined)
-        if (shutter := context.models.shutter) is not None:
-            camera = replace(camera, shutter=shutter.apply(seen[-1], learnt[-1][-1])[0])
+        maps.append(ViewMaps(context.models, row[None]))
+        world_to_cam, shutters = maps[-1].cameras(target.camera.world_to_cam[None])
+        shutter = None if shutters is None else shutters[0]
+        camera = replace(target.camera, world_to_cam=world_to_cam[0], shutter=shutter)
         options: dict[str, Any] = {} if waits else {"max_instances": context.capacity}
         if schedule.counts:
             held = context.statistics.data[: scene.count]
@@ -106,10 +97,8 @@ def general_step(
             **options,
         )
         frames.append(frame)
-        shown = frame.rgb
-        if exposure is not None:
-            through = None if target.alpha is None else _through(frame)[None]
-            shown = exposure.apply(shown[None], learnt[0][-1], through, row[None, BACKGROUND])[0]
+        through = None if target.alpha is None else _through(frame)[None]
+        shown = maps[-1].shown(frame.rgb[None], through).squeeze(0)
         target = _counted(context, shown, target, row)
         losses.append(photometric_loss(shown, target.rgb, target.weight, config.loss.ssim_weight))
         for each in active.weighted:
@@ -130,7 +119,7 @@ def general_step(
     terms += [weight * value for value, weight in of_rows]
     means = {name: torch.stack(values).mean() for name, values in weighted.items()}
     loss = sum((*terms, *means.values()), loss)
-    inputs = [*scene.tensors().values(), *(parameters for each in learnt for parameters in each)]
+    inputs = [*scene.tensors().values(), *(p for each in maps for p in each.parameters.values())]
     gradients = torch.autograd.grad(loss, inputs, allow_unused=True)
     gradients, g_views = gradients[: len(scene.names)], gradients[len(scene.names) :]
     if waits:
@@ -158,9 +147,10 @@ def general_step(
             visible if config.sparse_adam else None,
             context.status[1:2],
         )
-    for i, model in enumerate(of_view):
-        g_model = torch.cat(list(g_views[i * views : (i + 1) * views]))
-        model.update_(torch.cat(seen), g_model, row, context.status[1:2])
+    remaining = iter(g_views)
+    for each in maps:
+        each.gradients = {name: next(remaining) for name in each.parameters}
+    update_models_(maps, row, context.status[1:2])
     if stats and not (waits and views == 1):
         _add_statistics(context, stats)
     add_noise(context, scene.tensors(), row)

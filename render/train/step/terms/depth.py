@@ -39,8 +39,8 @@ def step_terms(config: TrainConfig) -> tuple[StepTerm, ...]:
         return compared(images, 1 - images.alpha, weight).loss
 
     def gradients(images: StepImages, weight: Weight) -> tuple[Tensor, dict[str, Tensor]]:
-        found = compared(images, images.transmittance, weight)
-        return found.loss, {"depth": found.g_accumulated, "transmittance": found.g_transmittance}
+        result = compared(images, images.transmittance, weight)
+        return result.loss, {"depth": result.g_accumulated, "transmittance": result.g_transmittance}
 
     return (
         StepTerm(
