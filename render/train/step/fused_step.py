@@ -153,7 +153,7 @@ def fused_step(
     loss, g_shown = photometric(context, image, target, rows)
     g_image, g_transmittance = maps.shown_backward(g_shown)
     gradients = ImageGradients(more, g_image, g_transmittance)
-    images = partial(step_images, target=target, view=view, planar=scene.planar)
+    images = partial(step_images, target=target, view=view, moments=moments, planar=scene.planar)
     values = add_image_terms(terms, blended, images, rows[0], gradients)
     projection = PRIMITIVES[config.primitive].engine.projection
     assert projection is not None, "primitives without a projection take the general path"

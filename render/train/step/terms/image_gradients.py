@@ -51,7 +51,14 @@ class ImageGradients:
 
 
 def step_images(
-    rgb: Tensor, more: Tensor | None, transmittance: Tensor, target: Target, view: Viewing, *, planar: bool
+    rgb: Tensor,
+    more: Tensor | None,
+    transmittance: Tensor,
+    *,
+    target: Target,
+    view: Viewing,
+    moments: int,
+    planar: bool,
 ) -> StepImages:
     """The images of a step from what was blended.
 
@@ -61,16 +68,18 @@ def step_images(
         transmittance: [B, H, W].
         target: photographs of the B views.
         view: their cameras, and which channels there are.
+        moments: `Parameters.depth_moments`; of 2 there is the square of the depth.
         planar: whether the primitives are `Parameters.planar`.
     """
     absent: Any = None
-    square = distance = absent
-    depth = normals = absent
-    if more is not None and view.with_depth:
+    depth = square = normals = distance = absent
+    if more is not None:
         depth = more[..., 0]
     if more is not None and view.with_normals:
-        square, distance = (None, more[..., 4]) if planar else (more[..., 1], None)
-        normals = more[..., 1:4] if planar else more[..., 2:]
+        first = 1 + int(moments > 1)  # channel of the normals
+        square = more[..., 1] if moments > 1 else None
+        normals = more[..., first : first + 3]
+        distance = more[..., -1] if planar else None
     return StepImages(
         depth,
         square,
