@@ -70,7 +70,7 @@ def headers() -> list[Path]:
 
 @functools.cache
 def layouts() -> tuple[dict[str, type[ctypes.Structure]], dict[str, tuple[str, str]], str]:
-    """Argument structs and embedded ones by name, functions by name as (result type, struct), SHA-256 of the headers."""
+    """Structs by name, functions by name as (result type, struct), and the SHA-256 of the headers."""
     raw = b"".join(header.read_bytes() for header in headers())
     text = re.sub(r"/\*.*?\*/", "", raw.decode(), flags=re.DOTALL)
     bodies: dict[str, str] = dict(_STRUCT.findall(text))

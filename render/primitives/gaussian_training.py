@@ -1,4 +1,4 @@
-"""Training of Gaussians of two and three axes: initialisation and penalties."""
+"""Training of Gaussians of two and three axes: initialisation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from luxel.render.geometry.camera import Points
 from luxel.render.primitives.gaussian_parameters import GaussianParameters
-from luxel.render.primitives.spec import LossContext, Start
+from luxel.render.primitives.spec import Start
 
 P = TypeVar("P", bound=GaussianParameters)
 
@@ -20,9 +20,3 @@ def initialise(kind: type[P], points: Points, start: Start) -> P:
         scale_factor=start.init.scale_factor,
         device=start.device,
     )
-
-
-def penalties(kind: type[GaussianParameters], context: LossContext) -> dict[str, float]:
-    """The strategy's weights of mean opacity and mean scale, the latter per axis: the backward sums over the axes."""
-    opacity, scale = context.penalties
-    return {"opacity_penalty": opacity, "scale_penalty": scale / kind.axes}

@@ -3,8 +3,8 @@
 from functools import partial
 
 from luxel.render.ops.raster.project_gaussians import PROJECTION
-from luxel.render.primitives.gaussian_training import initialise, penalties
-from luxel.render.primitives.gaussians.geometry import geometry_terms, shape_terms
+from luxel.render.primitives.gaussian_training import initialise
+from luxel.render.primitives.gaussians.geometry import TERMS
 from luxel.render.primitives.gaussians.parameters import Gaussians
 from luxel.render.primitives.spec import PrimitiveEngine
 
@@ -13,7 +13,5 @@ ENGINE = PrimitiveEngine(
     initialise=partial(initialise, Gaussians),
     from_gaussians=lambda gaussians: gaussians,
     projection=PROJECTION,
-    geometry=geometry_terms,
-    shapes=shape_terms,
-    penalties=partial(penalties, Gaussians),
+    terms=TERMS,
 )

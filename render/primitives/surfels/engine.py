@@ -3,9 +3,9 @@
 from functools import partial
 
 from luxel.render.ops.raster.project_surfels import PROJECTION
-from luxel.render.primitives.gaussian_training import initialise, penalties
+from luxel.render.primitives.gaussian_training import initialise
 from luxel.render.primitives.spec import PrimitiveEngine
-from luxel.render.primitives.surfels.geometry import geometry_terms
+from luxel.render.primitives.surfels.geometry import TERMS
 from luxel.render.primitives.surfels.parameters import Surfels
 
 ENGINE = PrimitiveEngine(
@@ -13,6 +13,5 @@ ENGINE = PrimitiveEngine(
     initialise=partial(initialise, Surfels),
     from_gaussians=Surfels.from_gaussians,
     projection=PROJECTION,
-    geometry=geometry_terms,
-    penalties=partial(penalties, Surfels),
+    terms=TERMS,
 )
