@@ -27,8 +27,8 @@ from luxel.render.segment.label_image import label_image
 from luxel.render.segment.objects import load_objects
 from luxel.render.surfaces.scene_surface import scene_surface
 from luxel.scenes.captures.demo import demo_path
+from luxel.scenes.loading.scene_files import load_any_scene
 from luxel.scenes.paths import orbit, orbit_like
-from luxel.scenes.runs import load_any_scene
 from luxel.scenes.synthetic.captures.dnerf import monocular_camera_samples
 from luxel.viewer.cli import main as command
 from luxel.viewer.web.inspection.legend import false_colour

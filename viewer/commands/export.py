@@ -108,8 +108,8 @@ class Export(Options):
         """Reads and writes; returns the exit status."""
         from luxel.render.fields.application import Application
         from luxel.render.primitives import Parameters
-        from luxel.scenes.loader import LoadOptions
-        from luxel.scenes.loaders import open_scene
+        from luxel.scenes.loading.loader import LoadOptions
+        from luxel.scenes.loading.loaders import open_scene
 
         self._check_options()
         if self.cameras:
@@ -123,7 +123,7 @@ class Export(Options):
 
     def _write_part(self, scene: Scene) -> int:
         """Writes a part of a scene that is neither of primitives nor a field."""
-        from luxel.scenes.loaders import find_writer, writers_of
+        from luxel.scenes.loading.loaders import find_writer, writers_of
 
         writer = find_writer(self.out, scene)
         if writer is None or self._special():
@@ -147,7 +147,7 @@ class Export(Options):
         from luxel.render.runs.folder.run_config import has_config
         from luxel.scenes.files.scenes.registry import find_format
         from luxel.scenes.files.scenes.scene_files import lost_by
-        from luxel.scenes.loaders import facts_of, find_writer
+        from luxel.scenes.loading.loaders import facts_of, find_writer
         from luxel.viewer.exports.page_settings import page_start
         from luxel.viewer.scene_loading.scene_facts import with_up_of_capture
 
@@ -178,7 +178,7 @@ class Export(Options):
 
     def _write_cameras(self) -> int:
         """Writes the COLMAP model of the capture that a run was trained on."""
-        from luxel.scenes.runs import has_capture
+        from luxel.scenes.loading.run_results import has_capture
         from luxel.viewer.exports.camera_export import write_cameras
 
         if not has_capture(self.scene):
@@ -194,7 +194,7 @@ class Export(Options):
         """The primitives of the chosen objects, all without any; and their labels where these are to be written."""
         import torch
 
-        from luxel.scenes.runs import is_run
+        from luxel.scenes.loading.run_results import is_run
         from luxel.viewer.segmenting import find_object, run_objects
 
         if not self.object and not self.labels:
@@ -286,7 +286,7 @@ class Export(Options):
         from luxel.scenes.files.axes import known_axes
         from luxel.scenes.files.meshes.mesh_files import textured_suffixes, writable_mesh_suffixes
         from luxel.scenes.files.scenes.registry import find_format, writable_suffixes
-        from luxel.scenes.loaders import written_suffixes
+        from luxel.scenes.loading.loaders import written_suffixes
 
         known, scenes, meshes = find_format(self.out), writable_suffixes(), writable_mesh_suffixes()
         suffix = self.out.suffix.lower() if known is None else known.suffix

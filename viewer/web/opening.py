@@ -14,9 +14,9 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.scene import Scene
 from luxel.scenes import Capture
-from luxel.scenes.loader import LoadOptions
-from luxel.scenes.loaders import open_scene
-from luxel.scenes.runs import has_capture, is_field_run, is_run
+from luxel.scenes.loading.loader import LoadOptions
+from luxel.scenes.loading.loaders import open_scene
+from luxel.scenes.loading.run_results import has_capture, is_field_run, is_run
 from luxel.viewer.progress import opening
 from luxel.viewer.scene_loading.capture_options import Origin, in_words, load_origin
 from luxel.viewer.scene_loading.learned_views import refined_views

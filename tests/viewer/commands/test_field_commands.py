@@ -22,8 +22,8 @@ from luxel.render.fields.drawing.field_scene import field_scene
 from luxel.render.fields.training.trainer import FieldTrainer
 from luxel.render.fields.volume import VolumeField
 from luxel.scenes import read_mesh, save_mesh
-from luxel.scenes.loaders import open_scene
-from luxel.scenes.runs import load_run_field
+from luxel.scenes.loading.loaders import open_scene
+from luxel.scenes.loading.run_results import load_run_field
 from luxel.scenes.synthetic.knot_mesh import ridged_knot
 from luxel.viewer.cli import main
 from luxel.viewer.commands.train import Train

@@ -16,7 +16,7 @@ from luxel.render.geometry.lens_views import WIDEST, behind_straight_lens, verti
 from luxel.render.primitives import Parameters
 from luxel.render.raster.rasterize import rasterize
 from luxel.render.scene import Draw
-from luxel.scenes.runs import keeps_lenses
+from luxel.scenes.loading.run_results import keeps_lenses
 from luxel.scenes.synthetic.captures.fisheye_capture import write_fisheye_capture
 from luxel.viewer.cli import main
 from luxel.viewer.commands.render import Render
