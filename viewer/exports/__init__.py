@@ -1,1 +1,1 @@
-"""What `luxel export` makes of a scene, by what it consists of: its options, scene files, meshes, cameras, time slices."""
+"""What `luxel export` makes of a scene, by what it consists of: scene files, meshes, cameras, time slices."""
