@@ -36,7 +36,7 @@ from luxel.scenes.captures.lenses.stored_lenses import kept_camera, lens_row
 from luxel.scenes.captures.panoramas.cutting import cut_panoramas
 from luxel.scenes.captures.panoramas.layout import PanoramaOptions
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.images.image_decoding import set_max_megapixels
+from luxel.scenes.files.pixel_limit import set_max_megapixels
 from luxel.scenes.files.reading import reading
 from luxel.scenes.geometry import estimate_centre, estimate_up, invert_rigid
 
@@ -124,7 +124,7 @@ def open(
         max_size: maximum of the longer side of images, pixels; larger images are averaged down. None: no limit.
         max_megapixels: images with more pixels are refused before they are decoded; a JPEG file counts at the size to
             which it is decoded for ``max_size``. Holds for all later images of this process. None: as before, at first
-            `luxel.scenes.files.images.image_decoding.MAX_MEGAPIXELS`.
+            `luxel.scenes.files.pixel_limit.MAX_MEGAPIXELS`.
         masks: "cutout": train only the object inside the masks (or alpha channels); "ignore": pixels outside the masks
             are left out of loss and metrics; "none": masks are not read; "auto": "cutout" or "ignore", see
             ``masks.are_cutouts``.

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 from luxel.render.scene import Scene
-from luxel.scenes.files.scenes.scene_format import SceneFacts
+from luxel.scenes.files.scene_format import SceneFacts
 from luxel.scenes.loading.loader import DEFAULT, Loader, LoadOptions, Writer
 from luxel.scenes.loading.scene_files import load_scene_file
 

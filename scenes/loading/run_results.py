@@ -15,7 +15,7 @@ from luxel.render.runs.folder.run_config import has_config
 from luxel.render.runs.folder.run_folder import RunFolder
 from luxel.render.runs.notices import print_once
 from luxel.render.train.state import require_primitives
-from luxel.scenes.files.scenes.scene_files import finite_primitives, load_primitives
+from luxel.scenes.files.scene_files import finite_primitives, load_primitives
 
 
 class RunError(LuxelError):
@@ -49,7 +49,7 @@ def load_run_scene(folder: Path, *, keep_non_finite: bool = False) -> Parameters
     or its scene.ply is damaged or older.
 
     Args:
-        keep_non_finite: see `luxel.scenes.files.scenes.scene_files.finite_primitives`.
+        keep_non_finite: see `luxel.scenes.files.scene_files.finite_primitives`.
 
     Raises:
         LuxelError: it has neither, or the checkpoint is of something else.

@@ -9,9 +9,9 @@ from luxel.render.runs.folder.run_config import has_config
 from luxel.render.runs.folder.run_folder import RunFolder
 from luxel.render.scene import Scene
 from luxel.render.train.resume import read_config
-from luxel.scenes.files.scenes.scene_facts import facts_from
-from luxel.scenes.files.scenes.scene_files import load_facts
-from luxel.scenes.files.scenes.scene_format import SceneFacts
+from luxel.scenes.files.scene_facts import facts_from
+from luxel.scenes.files.scene_files import load_facts
+from luxel.scenes.files.scene_format import SceneFacts
 from luxel.scenes.loading.loader import DEFAULT, Loader, LoadOptions
 from luxel.scenes.loading.run_results import (
     check_axes,

@@ -12,9 +12,9 @@ from luxel.render.raster.primitive_scene import primitive_scene
 from luxel.render.runs.folder.results import examine
 from luxel.render.runs.notices import print_once
 from luxel.render.scene import Scene
-from luxel.scenes.files.scenes.registry import find_format, format_of, readable_suffixes, writable_suffixes
-from luxel.scenes.files.scenes.scene_files import load_facts, load_primitives, save_scene
-from luxel.scenes.files.scenes.scene_format import SceneFacts
+from luxel.scenes.files.registry import find_format, format_of, readable_suffixes, writable_suffixes
+from luxel.scenes.files.scene_files import load_facts, load_primitives, save_scene
+from luxel.scenes.files.scene_format import SceneFacts
 from luxel.scenes.loading.loader import DEFAULT, Loader, LoadOptions, Writer
 from luxel.scenes.loading.run_results import (
     RunError,
@@ -58,7 +58,7 @@ def load_any_scene(path: Path, *, keep_non_finite: bool = False, axes: str | Non
     """The scene of a run folder or of a scene file, of whatever primitive.
 
     Args:
-        keep_non_finite: see `luxel.scenes.files.scenes.scene_files.finite_primitives`.
+        keep_non_finite: see `luxel.scenes.files.scene_files.finite_primitives`.
         axes: of a scene file, see `luxel.scenes.load_primitives`.
 
     Raises:

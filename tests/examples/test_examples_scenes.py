@@ -11,7 +11,7 @@ import pytest
 
 from luxel import scenes
 from luxel.scenes.captures.formats import registry as capture_formats
-from luxel.scenes.files.scenes import registry as scene_formats
+from luxel.scenes.files import registry as scene_formats
 from luxel.scenes.synthetic.toy import ring_cameras, torus_knot
 from luxel.viewer.commands.export import Export
 

@@ -86,7 +86,7 @@ class ExportOptions(Options):
         """Refuses options that exclude each other or are out of range, whatever the scene holds."""
         from luxel.scenes.files.axes import known_axes
         from luxel.scenes.files.meshes.mesh_files import textured_suffixes, writable_mesh_suffixes
-        from luxel.scenes.files.scenes.registry import find_format, writable_suffixes
+        from luxel.scenes.files.registry import find_format, writable_suffixes
         from luxel.scenes.loading.loaders import written_suffixes
 
         known, scenes, meshes = find_format(self.out), writable_suffixes(), writable_mesh_suffixes()

@@ -10,8 +10,8 @@ from luxel.render.primitives import PRIMITIVES, Parameters
 from luxel.render.runs.folder.run_config import has_config
 from luxel.render.scene import Scene
 from luxel.scenes import Capture
-from luxel.scenes.files.scenes.registry import find_format, formats_for
-from luxel.scenes.files.scenes.scene_files import lost_by
+from luxel.scenes.files.registry import find_format, formats_for
+from luxel.scenes.files.scene_files import lost_by
 from luxel.scenes.loading.loaders import facts_of, find_writer
 from luxel.scenes.loading.run_results import is_run
 from luxel.viewer.exports.export_options import ExportOptions

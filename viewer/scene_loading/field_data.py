@@ -190,8 +190,8 @@ def _hdr_image(origin: FieldOrigin) -> HdrImage:
     """The linear colours of a Radiance HDR or OpenEXR file."""
     from luxel.scenes.files.exr.channels import SUFFIX
     from luxel.scenes.files.exr.values import read_exr
-    from luxel.scenes.files.images.image_decoding import set_max_megapixels
     from luxel.scenes.files.large.radiance_hdr import read_hdr
+    from luxel.scenes.files.pixel_limit import set_max_megapixels
 
     if origin.capture.max_size is not None:
         raise LuxelError("--max-size: HDR images keep their size.", "Leave it out.")
@@ -202,8 +202,8 @@ def _hdr_image(origin: FieldOrigin) -> HdrImage:
 
 def _whole_array(origin: FieldOrigin) -> np.ndarray:
     """The image of a .npy file."""
-    from luxel.scenes.files.images.image_decoding import check_megapixels, set_max_megapixels
     from luxel.scenes.files.large.tiled_images import open_tiled
+    from luxel.scenes.files.pixel_limit import check_megapixels, set_max_megapixels
 
     if origin.capture.max_size is not None:
         raise LuxelError("--max-size: images from .npy files keep their size.", "Leave it out.")

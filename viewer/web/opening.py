@@ -39,7 +39,7 @@ def open_session(
         device: that draws it.
         backend: rasterizer backend of primitives.
         capture: whose cameras are shown; None: the capture that the run was trained on, if it can be opened.
-        keep_non_finite: of primitives, see `luxel.scenes.files.scenes.scene_files.finite_primitives`.
+        keep_non_finite: of primitives, see `luxel.scenes.files.scene_files.finite_primitives`.
         axes: of a scene file, see `luxel.scenes.load_primitives`.
 
     Raises:

@@ -23,7 +23,7 @@ from luxel.scenes.captures.formats.transforms import read_transforms
 from luxel.scenes.captures.poses import triangulate
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import load_points, save_points
-from luxel.scenes.files.scenes.scene_files import save_scene
+from luxel.scenes.files.scene_files import save_scene
 from luxel.scenes.files.volumes import read_volume
 from luxel.scenes.paths import load_path
 

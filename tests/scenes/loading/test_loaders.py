@@ -21,7 +21,7 @@ from luxel.render.surfaces.mesh_scene import MeshScene
 from luxel.render.train import TrainConfig
 from luxel.scenes import save_mesh, save_scene
 from luxel.scenes.files.meshes.mesh import Mesh
-from luxel.scenes.files.scenes.scene_format import SceneFacts
+from luxel.scenes.files.scene_format import SceneFacts
 from luxel.scenes.loading.loader import LoadOptions
 from luxel.scenes.loading.loaders import (
     facts_of,

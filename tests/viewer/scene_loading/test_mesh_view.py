@@ -16,8 +16,8 @@ from luxel.scenes import read_mesh, save_mesh
 from luxel.scenes.files.axes import OWN
 from luxel.scenes.files.meshes.mesh import Mesh, Texture
 from luxel.scenes.files.meshes.mesh_loading import load_mesh
-from luxel.scenes.files.scenes.scene_files import save_scene
-from luxel.scenes.files.scenes.scene_format import SceneFacts
+from luxel.scenes.files.scene_files import save_scene
+from luxel.scenes.files.scene_format import SceneFacts
 from luxel.scenes.loading.loaders import facts_of, open_scene
 from luxel.scenes.synthetic.toy import torus_knot
 from luxel.viewer.cli import main
