@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 from luxel.render.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from luxel.scenes.captures.capture_format import CaptureFormat, ReadOptions
     from luxel.scenes.captures.contents import CaptureContents, SourceImage
     from luxel.scenes.captures.demo import demo_path
-    from luxel.scenes.captures.depth.supervision import supervise
-    from luxel.scenes.captures.formats.capture_format import CaptureFormat, ReadOptions
-    from luxel.scenes.captures.formats.registry import register_capture_format
+    from luxel.scenes.captures.depth_supervision import supervise
     from luxel.scenes.captures.lenses.lens import Lens
     from luxel.scenes.captures.open_capture import Capture, open
+    from luxel.scenes.captures.registry import register_capture_format
     from luxel.scenes.errors import CaptureError
     from luxel.scenes.files.meshes.hull_mesh import convex_hulls
     from luxel.scenes.files.meshes.mesh_files import read_mesh, save_mesh
@@ -32,9 +32,9 @@ __getattr__ = lazy_exports(
         "Capture": "captures.open_capture",
         "CaptureContents": "captures.contents",
         "CaptureError": "errors",
-        "CaptureFormat": "captures.formats.capture_format",
+        "CaptureFormat": "captures.capture_format",
         "Lens": "captures.lenses.lens",
-        "ReadOptions": "captures.formats.capture_format",
+        "ReadOptions": "captures.capture_format",
         "SceneFormat": "files.scene_format",
         "SourceImage": "captures.contents",
         "convex_hulls": "files.meshes.hull_mesh",
@@ -49,7 +49,7 @@ __getattr__ = lazy_exports(
         "load_scene": "files.scene_files",
         "open": "captures.open_capture",
         "read_mesh": "files.meshes.mesh_files",
-        "register_capture_format": "captures.formats.registry",
+        "register_capture_format": "captures.registry",
         "register_scene_format": "files.registry",
         "save_dnerf": "synthetic.captures.dnerf",
         "save_mesh": "files.meshes.mesh_files",
@@ -60,7 +60,7 @@ __getattr__ = lazy_exports(
         "save_splat": "files.quantised.splat",
         "save_time_slices": "files.scenes.time_slices",
         "static_scene": "synthetic.example_scenes",
-        "supervise": "captures.depth.supervision",
+        "supervise": "captures.depth_supervision",
     },
 )
 __all__ = [

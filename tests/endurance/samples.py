@@ -24,9 +24,9 @@ from luxel.render.geometry.camera import Points
 from luxel.render.primitives import PRIMITIVES
 from luxel.scenes import SceneFormat, load_points, load_primitives, read_mesh, save_points, save_scene
 from luxel.scenes.captures.contents import IMAGE_SUFFIXES
-from luxel.scenes.captures.formats.registry import CAPTURE_FORMATS
 from luxel.scenes.captures.images.images import check_decodes, decode, read_header
 from luxel.scenes.captures.images.masks import read_mask
+from luxel.scenes.captures.registry import CAPTURE_FORMATS
 from luxel.scenes.files.exr.channels import SUFFIX as EXR_SUFFIX
 from luxel.scenes.files.exr.values import read_exr
 from luxel.scenes.files.images.heif import SUFFIXES as HEIF_SUFFIXES

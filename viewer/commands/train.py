@@ -14,7 +14,7 @@ from luxel.render.bounds import Bounds, Every, Folder, Megapixels, Options, Pixe
 from luxel.render.errors import LuxelError
 from luxel.render.runs.folder.owner import own
 from luxel.render.train.config import TrainConfig
-from luxel.scenes.captures.panoramas.layout import PanoramaOptions
+from luxel.scenes.captures.panorama_options import PanoramaOptions
 from luxel.viewer.options import (
     DepthValues,
     DeviceName,
@@ -139,7 +139,7 @@ class Train(Options):
 
     def execute(self) -> int:
         """Opens the capture, trains, measures; returns the exit status."""
-        from luxel.scenes.captures.images.video import video_file
+        from luxel.scenes.captures.unposed.video import video_file
         from luxel.scenes.loading.run_results import run_folder
         from luxel.scenes.loading.scene_files import load_any_scene
         from luxel.viewer.progress import describe, opening

@@ -14,7 +14,7 @@ from luxel.render.runs.folder.strict_json import JsonError, validated
 from luxel.render.train.config import TrainConfig
 from luxel.scenes import Capture, demo_path, supervise
 from luxel.scenes import open as open_capture
-from luxel.scenes.captures.panoramas.layout import PanoramaOptions
+from luxel.scenes.captures.panorama_options import PanoramaOptions
 from luxel.scenes.loading.run_results import RunError
 
 GIVE_CAPTURE = "Give the capture yourself: --capture PATH."

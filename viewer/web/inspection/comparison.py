@@ -16,7 +16,7 @@ from luxel.render.metrics.evaluate import ground_truth
 from luxel.render.metrics.image_metrics import psnr
 from luxel.render.primitives import Parameters
 from luxel.render.scene import Scene
-from luxel.scenes.captures.images.true_ids import have_ids, read_ids
+from luxel.scenes.captures.true_ids import have_ids, read_ids
 from luxel.viewer.segmenting import solid_ious, solid_overlaps
 from luxel.viewer.web.images.shading import (
     DisplaySettings,
