@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from luxel.render.backends import Backend
+from luxel.render.raster import Backend
 from luxel.render.scene import Scene
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from luxel.render.backends import Backend
 from luxel.render.bounds import Every, Folder, Megapixels, Options, Pixels
 from luxel.render.errors import LuxelError
+from luxel.render.raster import Backend
 from luxel.render.train.config import TrainConfig
 from luxel.viewer.doctor import facts as machine_facts
 from luxel.viewer.options import DeviceName, optional, pick_device

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from luxel.render.backends import Backend
 from luxel.render.bounds import Bounds, ImageSide, Options, Time
 from luxel.render.errors import LuxelError
+from luxel.render.raster import Backend
 from luxel.viewer.options import DeviceName, optional, pick_device
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from luxel.render.backends import rasterizer
 from luxel.render.bounds import Bounds, Every, Folder, Megapixels, Options, Pixels
 from luxel.render.errors import LuxelError
+from luxel.render.raster import rasterizer
 from luxel.render.runs.folder.owner import own
 from luxel.render.train.config import TrainConfig
 from luxel.scenes.captures.panorama_options import PanoramaOptions

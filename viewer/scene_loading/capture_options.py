@@ -10,7 +10,7 @@ from typing import Any
 from luxel.render.errors import LuxelError
 from luxel.render.runs.folder.provenance import UntrustedRunError, is_inside, require_trusted
 from luxel.render.runs.folder.run_folder import RunFolder
-from luxel.render.runs.folder.strict_json import JsonError, validated
+from luxel.render.runs.strict_json import JsonError, validated
 from luxel.render.train.config import TrainConfig
 from luxel.scenes import Capture, demo_path, supervise
 from luxel.scenes import open as open_capture

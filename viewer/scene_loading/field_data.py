@@ -16,7 +16,7 @@ from luxel.render.fields.data.tiled_image import TiledImage
 from luxel.render.geometry.camera import View
 from luxel.render.native import best_device
 from luxel.render.runs.folder.run_folder import RunFolder
-from luxel.render.runs.folder.strict_json import JsonError, validated
+from luxel.render.runs.strict_json import JsonError, validated
 from luxel.scenes.loading.run_results import RunError
 from luxel.viewer.scene_loading.capture_options import GIVE_CAPTURE, Origin, load_origin, require_own_file
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from luxel.render.backends import Backend
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
+from luxel.render.raster import Backend
 from luxel.render.scene import Scene
 from luxel.scenes import Capture
 from luxel.scenes.loading.loader import LoadOptions

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from bad_input import Refused, edit
 
-from luxel.render.runs.folder.strict_json import sealed
+from luxel.render.runs.strict_json import sealed
 from luxel.viewer.cli import main
 
 # -- run folders ------------------------------------------------------------------------------------------------

@@ -28,10 +28,10 @@ from luxel.scenes.synthetic.knot_mesh import ridged_knot
 from luxel.viewer.cli import main
 from luxel.viewer.commands.train import Train
 from luxel.viewer.commands.train_field import BATCH_ON_CPU, TrainField
-from luxel.viewer.web.images.shading import DisplaySettings
 from luxel.viewer.web.navigate import first_pose
 from luxel.viewer.web.opening import open_session
 from luxel.viewer.web.panels.training import status_rows
+from luxel.viewer.web.shading.shading import DisplaySettings
 from luxel.viewer.web.transport.encoders import as_array
 from luxel.viewer.web.transport.sinks import FrameInfo
 

@@ -77,7 +77,7 @@ def test_convexes_refuse_it(fisheye: Path, tmp_path: Path, capsys: pytest.Captur
 
 
 def test_counts_of_views_that_see_a_point_know_the_lens(run: Path) -> None:
-    from luxel.viewer.web.inspection.visibility import DepthMap, count_views
+    from luxel.viewer.web.shading.visibility import DepthMap, count_views
 
     view = load_origin(run).open().train[0]
     far = torch.full((view.camera.height + 1, view.camera.width + 1), 100.0)
