@@ -1,7 +1,7 @@
 """A scene as those that show, film, score and export it see it: a value made by a function, whatever it consists of.
 
 `luxel.render.raster.primitive_scene`, `luxel.render.fields.drawing.field_scene` and
-`luxel.render.surfaces.mesh_scene` have such functions, `luxel.scenes.loaders` makes scenes of files.
+`luxel.render.surfaces.mesh_scene` have such functions, `luxel.scenes.loading.loaders` makes scenes of files.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from luxel.render.segment import Segmenter
 from luxel.render.segment.label_map import label_map
 from luxel.render.segment.objects import Objects, SceneObject, has_objects, load_objects
 from luxel.render.segment.providers.mobile_sam import MobileSamSegmenter
-from luxel.scenes.captures.images.true_ids import have_ids, read_ids
+from luxel.scenes.captures.true_ids import have_ids, read_ids
 from luxel.scenes.synthetic.id_segmenter import IdSegmenter
 from luxel.viewer.options import SegmenterName
 

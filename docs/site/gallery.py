@@ -27,12 +27,12 @@ from luxel.render.segment.label_image import label_image
 from luxel.render.segment.objects import load_objects
 from luxel.render.surfaces.scene_surface import scene_surface
 from luxel.scenes.captures.demo import demo_path
+from luxel.scenes.loading.scene_files import load_any_scene
 from luxel.scenes.paths import orbit, orbit_like
-from luxel.scenes.runs import load_any_scene
 from luxel.scenes.synthetic.captures.dnerf import monocular_camera_samples
 from luxel.viewer.cli import main as command
-from luxel.viewer.web.inspection.legend import false_colour
 from luxel.viewer.web.navigate import find_extent
+from luxel.viewer.web.shading.legend import false_colour
 
 IMAGES = Path(__file__).resolve().parents[1] / "images"
 SIDE = 320  # pixels of each image of a strip

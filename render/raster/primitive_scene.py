@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from luxel.render.backends import Backend, rasterizer
 from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import Camera
 from luxel.render.geometry.lens_views import behind_straight_lens
 from luxel.render.primitives import PRIMITIVES, Parameters
 from luxel.render.primitives.time_range import time_range
+from luxel.render.raster import Backend, rasterizer
 from luxel.render.scene import About, Draw, Extent, Layers, Scene, check_drawn
 
 # By the outputs of primitives: the layers that belong to them.

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import torch
 
 from luxel.render.errors import LuxelError
+from luxel.render.runs.checkpoint_saving import Done, Saver, Written
 from luxel.render.runs.checkpoints.checkpoint import Checkpoint
-from luxel.render.runs.checkpoints.saving import Done, Saver, Written
 from luxel.render.runs.fair_lock import FairLock
 from luxel.render.runs.folder.run_folder import RunFolder
 from luxel.render.runs.interrupt import Interrupt

@@ -27,7 +27,7 @@ from torch import Tensor
 from luxel.render.errors import LuxelError
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.runs.folder.owner import own
-from luxel.render.runs.folder.strict_json import (
+from luxel.render.runs.strict_json import (
     LARGEST,
     JsonError,
     read_object,

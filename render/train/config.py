@@ -7,7 +7,6 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from luxel.render.backends import Backend
 from luxel.render.bounds import (
     Bounds,
     Count,
@@ -27,6 +26,7 @@ from luxel.render.geometry.readout import Readout
 from luxel.render.primitives import PRIMITIVES, spec_of
 from luxel.render.primitives.gaussians.options import GaussianRates
 from luxel.render.primitives.training import Init, Loss, Rates
+from luxel.render.raster import Backend
 from luxel.render.runs.dataclass_values import from_plain
 from luxel.render.train.densify import STRATEGIES, FixedCount, Strategy
 from luxel.render.train.monitor.reports import Reached

@@ -20,7 +20,7 @@ from luxel.render.runs.checkpoints.tensor_schema import (
     require_tensors,
     wrong_tensor,
 )
-from luxel.render.runs.folder.identity import views_digest
+from luxel.render.runs.identity import views_digest
 from luxel.render.train.densify.situation import finite
 from luxel.render.train.monitor.divergence import MAX_REMOVED
 from luxel.render.train.store.stores import restored_store

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 import numpy as np
 
 from luxel.render.geometry.camera import Points
-from luxel.scenes.captures.images.exposure_data import Exposure
+from luxel.scenes.captures.exposure_data import Exposure
 from luxel.scenes.captures.lenses.lens import Lens
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.exr.channels import SUFFIX as EXR_SUFFIX

@@ -10,6 +10,7 @@ import numpy as np
 
 from luxel.render.geometry.camera import Points, View
 from luxel.render.storage.reading import is_lack_of_memory
+from luxel.scenes.captures.capture_format import Progress, ReadOptions, ignore_progress
 from luxel.scenes.captures.contents import CaptureContents, SourceImage, natural_key, shorten_names
 from luxel.scenes.captures.depth.depth_maps import (
     DEPTH_VALUES,
@@ -18,9 +19,7 @@ from luxel.scenes.captures.depth.depth_maps import (
     find_depths,
     points_from_depth,
 )
-from luxel.scenes.captures.formats.capture_format import Progress, ReadOptions, ignore_progress
-from luxel.scenes.captures.formats.registry import detect_format
-from luxel.scenes.captures.images.exposure_data import relative_stops
+from luxel.scenes.captures.exposure_data import relative_stops
 from luxel.scenes.captures.images.images import (
     ImageReader,
     check_images,
@@ -33,10 +32,11 @@ from luxel.scenes.captures.images.images import (
 )
 from luxel.scenes.captures.images.masks import are_cutouts, find_masks, have_transparency, mask_of
 from luxel.scenes.captures.lenses.stored_lenses import kept_camera, lens_row
+from luxel.scenes.captures.panorama_options import PanoramaOptions
 from luxel.scenes.captures.panoramas.cutting import cut_panoramas
-from luxel.scenes.captures.panoramas.layout import PanoramaOptions
+from luxel.scenes.captures.registry import detect_format
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.images.image_decoding import set_max_megapixels
+from luxel.scenes.files.pixel_limit import set_max_megapixels
 from luxel.scenes.files.reading import reading
 from luxel.scenes.geometry import estimate_centre, estimate_up, invert_rigid
 
@@ -124,7 +124,7 @@ def open(
         max_size: maximum of the longer side of images, pixels; larger images are averaged down. None: no limit.
         max_megapixels: images with more pixels are refused before they are decoded; a JPEG file counts at the size to
             which it is decoded for ``max_size``. Holds for all later images of this process. None: as before, at first
-            `luxel.scenes.files.images.image_decoding.MAX_MEGAPIXELS`.
+            `luxel.scenes.files.pixel_limit.MAX_MEGAPIXELS`.
         masks: "cutout": train only the object inside the masks (or alpha channels); "ignore": pixels outside the masks
             are left out of loss and metrics; "none": masks are not read; "auto": "cutout" or "ignore", see
             ``masks.are_cutouts``.

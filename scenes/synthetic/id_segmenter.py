@@ -14,7 +14,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import View
 from luxel.render.segment import Box, MaskChoice, Point
 from luxel.render.segment.propagate import photograph
-from luxel.scenes.captures.images.true_ids import read_ids
+from luxel.scenes.captures.true_ids import read_ids
 
 CELL = 8  # pixels between the random numbers of the noise
 MARGIN = 7  # pixels of the surroundings of a solid

@@ -18,12 +18,11 @@ from PIL import Image
 from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import Points
 from luxel.scenes import save_points
+from luxel.scenes.captures.capture_format import ReadOptions
 from luxel.scenes.captures.contents import image_files
 from luxel.scenes.captures.depth.depth_maps import read_depth
 from luxel.scenes.captures.depth.tracks import seen_points
-from luxel.scenes.captures.formats import colmap
-from luxel.scenes.captures.formats.capture_format import ReadOptions
-from luxel.scenes.captures.images.exposure_data import (
+from luxel.scenes.captures.exposure_data import (
     APERTURE,
     APEX_APERTURE,
     APEX_TIME,
@@ -33,12 +32,13 @@ from luxel.scenes.captures.images.exposure_data import (
     Exposure,
     relative_stops,
 )
+from luxel.scenes.captures.formats import colmap
 from luxel.scenes.captures.images.images import decode, read_header
 from luxel.scenes.captures.images.video_frames import choose_frames, decode_frames
 from luxel.scenes.captures.lenses.lens import fit_to_file, pinhole_of, undistortion_maps
 from luxel.scenes.captures.lenses.lens_models import EQUIRECTANGULAR
 from luxel.scenes.captures.open_capture import read_contents
-from luxel.scenes.captures.panoramas.layout import PanoramaOptions
+from luxel.scenes.captures.panorama_options import PanoramaOptions
 from luxel.scenes.captures.panoramas.recognition import are_panoramas, is_panorama_video
 from luxel.scenes.synthetic.toy import ring_cameras
 from luxel.viewer.video import write_video

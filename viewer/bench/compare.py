@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from luxel.render.errors import LuxelError
-from luxel.render.runs.folder.strict_json import LARGEST
+from luxel.render.runs.strict_json import LARGEST
 from luxel.render.storage.descriptors import open_regular
 from luxel.viewer.bench.raster.measure import FORMAT
 from luxel.viewer.bench.report import Section, Table, describe_machine, shown

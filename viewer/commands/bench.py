@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 import tyro
 
-from luxel.render.backends import Backend, rasterizer
 from luxel.render.bounds import Bounds, Every, Folder, Megapixels, Options, Pixels, Repeats, Steps
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import PRIMITIVES, PrimitiveName
+from luxel.render.raster import Backend, rasterizer
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.presets import preset
 from luxel.viewer.commands.bench_fields import Fields

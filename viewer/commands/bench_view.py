@@ -104,8 +104,8 @@ class View(Options):
 
     @staticmethod
     def _render(path: Path, device: torch.device) -> dict[str, Any]:
-        from luxel.scenes.loader import LoadOptions
-        from luxel.scenes.loaders import open_scene
+        from luxel.scenes.loading.loader import LoadOptions
+        from luxel.scenes.loading.loaders import open_scene
 
         scene = open_scene(path, LoadOptions(device=device))
         return {"scene": scene, "scene_name": path.resolve().stem}

@@ -11,7 +11,7 @@ import tyro
 
 from luxel.render.bounds import Bounds, Folder, Megapixels, Options, Pixels
 from luxel.render.train.presets import preset
-from luxel.scenes.captures.panoramas.layout import PanoramaOptions
+from luxel.scenes.captures.panorama_options import PanoramaOptions
 from luxel.viewer.options import DepthValues, DeviceName, MaskUse, PoseUse, optional, pick_device
 
 if TYPE_CHECKING:

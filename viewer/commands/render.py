@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from luxel.render.backends import Backend
 from luxel.render.bounds import Bounds, ImageSide, Options, Time
 from luxel.render.errors import LuxelError
+from luxel.render.raster import Backend
 from luxel.viewer.options import DeviceName, optional, pick_device
 
 if TYPE_CHECKING:
@@ -103,8 +103,8 @@ class Render(Options):
     def execute(self) -> int:
         """Renders and writes; returns the exit status."""
         from luxel.render.scene import FlatImage
-        from luxel.scenes.loader import LoadOptions
-        from luxel.scenes.loaders import open_scene
+        from luxel.scenes.loading.loader import LoadOptions
+        from luxel.scenes.loading.loaders import open_scene
         from luxel.viewer.progress import counting
         from luxel.viewer.video import require_output, write_video
 
@@ -220,8 +220,8 @@ class Render(Options):
         import torch
 
         from luxel.render.runs.folder.provenance import UntrustedRunError
+        from luxel.scenes.loading.run_results import has_capture
         from luxel.scenes.paths import interpolate, interpolate_times, load_path, orbit, orbit_like
-        from luxel.scenes.runs import has_capture
 
         if self.path is not None:
             path = load_path(self.path)
@@ -331,7 +331,7 @@ class Render(Options):
             yield to_bytes(torch.cat([rgb / alpha.clamp_min(1e-4)[..., None], alpha[..., None]], -1))
 
     def _default_out(self) -> Path:
-        from luxel.scenes.runs import is_run
+        from luxel.scenes.loading.run_results import is_run
 
         name = "orbit" if self.path is None else self.path.stem
         if is_run(self.scene):
@@ -339,7 +339,7 @@ class Render(Options):
         return self.scene.with_name(f"{self.scene.stem}-{name}.mp4")
 
     def _output(self, path: Path) -> OutputFile:
-        from luxel.scenes.runs import is_run
+        from luxel.scenes.loading.run_results import is_run
         from luxel.viewer.video import OutputFile
 
         return OutputFile(path, run=self.scene if is_run(self.scene) else None, force=self.force)

@@ -97,7 +97,8 @@ class Segment(Options):
             save_objects,
             scene_digest,
         )
-        from luxel.scenes.runs import load_any_scene, run_folder
+        from luxel.scenes.loading.run_results import run_folder
+        from luxel.scenes.loading.scene_files import load_any_scene
 
         self._check()
         folder, device = run_folder(self.run), pick_device(self.device)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from luxel.render.backends import rasterizer
 from luxel.render.bounds import Bounds, Every, Folder, Megapixels, Options, Pixels
 from luxel.render.errors import LuxelError
+from luxel.render.raster import rasterizer
 from luxel.render.runs.folder.owner import own
 from luxel.render.train.config import TrainConfig
-from luxel.scenes.captures.panoramas.layout import PanoramaOptions
+from luxel.scenes.captures.panorama_options import PanoramaOptions
 from luxel.viewer.options import (
     DepthValues,
     DeviceName,
@@ -139,8 +139,9 @@ class Train(Options):
 
     def execute(self) -> int:
         """Opens the capture, trains, measures; returns the exit status."""
-        from luxel.scenes.captures.images.video import video_file
-        from luxel.scenes.runs import load_any_scene, run_folder
+        from luxel.scenes.captures.unposed.video import video_file
+        from luxel.scenes.loading.run_results import run_folder
+        from luxel.scenes.loading.scene_files import load_any_scene
         from luxel.viewer.progress import describe, opening
         from luxel.viewer.scene_loading.capture_options import Origin
         from luxel.viewer.scene_loading.runs import allow_replacing, discard_unstarted, new_run_folder

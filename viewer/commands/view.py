@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from luxel.render.backends import Backend
 from luxel.render.bounds import Options
 from luxel.render.errors import LuxelError
+from luxel.render.raster import Backend
 from luxel.viewer.attach import NOTICE, NoAnswerError, RunConnection, RunEnded, check, connect
 from luxel.viewer.options import DeviceName, Serve, optional, pick_device
 

@@ -14,7 +14,7 @@ from luxel.render.primitives import Parameters
 from luxel.render.primitives.similarity import Similarity
 from luxel.render.segment.objects import Objects
 from luxel.scenes import save_scene
-from luxel.scenes.files.scenes.scene_format import SceneFacts
+from luxel.scenes.files.scene_format import SceneFacts
 from luxel.viewer.edit import operations
 from luxel.viewer.edit.changes import Edit, State, no_objects
 from luxel.viewer.edit.history import History

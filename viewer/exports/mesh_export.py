@@ -18,8 +18,8 @@ from luxel.render.train.resume import read_config
 from luxel.scenes import save_mesh
 from luxel.scenes.files.meshes.field_mesh import field_mesh
 from luxel.scenes.files.meshes.mesh import Mesh, Texture
-from luxel.scenes.files.scenes.scene_format import SceneFacts
-from luxel.scenes.runs import has_capture
+from luxel.scenes.files.scene_format import SceneFacts
+from luxel.scenes.loading.run_results import has_capture
 from luxel.viewer.exports.mesh_options import MeshFinish
 from luxel.viewer.progress import opening
 from luxel.viewer.scene_loading.capture_options import load_origin

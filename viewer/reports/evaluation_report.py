@@ -23,7 +23,7 @@ from PIL import Image
 from luxel.render.errors import LuxelError
 from luxel.render.metrics.evaluate import FURTHER
 from luxel.render.runs.folder.run_folder import RunFolder
-from luxel.render.runs.folder.strict_json import LARGEST, JsonError, parse_object
+from luxel.render.runs.strict_json import LARGEST, JsonError, parse_object
 from luxel.render.storage.batch import Batch
 from luxel.render.storage.descriptors import open_regular
 from luxel.render.storage.folder import OutputFolder

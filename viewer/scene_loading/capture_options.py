@@ -10,12 +10,12 @@ from typing import Any
 from luxel.render.errors import LuxelError
 from luxel.render.runs.folder.provenance import UntrustedRunError, is_inside, require_trusted
 from luxel.render.runs.folder.run_folder import RunFolder
-from luxel.render.runs.folder.strict_json import JsonError, validated
+from luxel.render.runs.strict_json import JsonError, validated
 from luxel.render.train.config import TrainConfig
 from luxel.scenes import Capture, demo_path, supervise
 from luxel.scenes import open as open_capture
-from luxel.scenes.captures.panoramas.layout import PanoramaOptions
-from luxel.scenes.runs import RunError
+from luxel.scenes.captures.panorama_options import PanoramaOptions
+from luxel.scenes.loading.run_results import RunError
 
 GIVE_CAPTURE = "Give the capture yourself: --capture PATH."
 

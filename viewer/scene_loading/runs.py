@@ -26,7 +26,7 @@ from luxel.render.storage.folder import OutputFolder
 from luxel.render.storage.journal import journal
 from luxel.render.storage.manifest import NAME as MANIFEST
 from luxel.scenes import Capture
-from luxel.scenes.runs import (
+from luxel.scenes.loading.run_results import (
     RunError,
 )
 

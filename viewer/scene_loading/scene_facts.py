@@ -12,9 +12,9 @@ import numpy as np
 from luxel.render.errors import LuxelError
 from luxel.render.train.config import TrainConfig
 from luxel.scenes import Capture
-from luxel.scenes.files.scenes.scene_facts import facts_from
-from luxel.scenes.files.scenes.scene_format import SceneFacts
-from luxel.scenes.runs import has_capture
+from luxel.scenes.files.scene_facts import facts_from
+from luxel.scenes.files.scene_format import SceneFacts
+from luxel.scenes.loading.run_results import has_capture
 from luxel.viewer.progress import opening
 from luxel.viewer.scene_loading.capture_options import in_words, load_origin
 

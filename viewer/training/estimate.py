@@ -20,9 +20,9 @@ from luxel.render.train import TrainConfig, Trainer
 from luxel.render.train.config import Resolution
 from luxel.render.train.densify.situation import Situation
 from luxel.render.train.memory import plan as memory_plan
-from luxel.render.train.memory.image_content import image_content
 from luxel.render.train.start import scene_extent
 from luxel.render.train.views.dataset import AHEAD
+from luxel.render.train.views.image_content import image_content
 from luxel.scenes import Capture
 from luxel.viewer.doctor import processor
 

@@ -12,11 +12,11 @@ import numpy as np
 
 from luxel.render.geometry.camera import View
 from luxel.viewer.edit.masks import Mode
-from luxel.viewer.web.images.shading import Sample
 from luxel.viewer.web.images.stream import ClientStream, StreamReport
 from luxel.viewer.web.images.thumbnails import Thumbnails
 from luxel.viewer.web.navigate import Pose, SceneExtent, first_pose, focused, jump, place, turn_up
 from luxel.viewer.web.session import Session
+from luxel.viewer.web.shading.shading import Sample
 from luxel.viewer.web.transport.sinks import PageSink
 
 log = logging.getLogger("luxel.viewer")

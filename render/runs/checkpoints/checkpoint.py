@@ -26,8 +26,9 @@ from torch import Tensor
 
 from luxel.render.errors import LuxelError
 from luxel.render.replay import on_host
-from luxel.render.runs.folder.identity import FORMAT, Identity, identity_in
-from luxel.render.runs.folder.strict_json import (
+from luxel.render.runs.identity import FORMAT, Identity, identity_in
+from luxel.render.runs.memory import is_out_of_memory
+from luxel.render.runs.strict_json import (
     JsonError,
     finite,
     read_object,
@@ -35,7 +36,6 @@ from luxel.render.runs.folder.strict_json import (
     sealed,
     validated,
 )
-from luxel.render.runs.memory import is_out_of_memory
 from luxel.render.storage.descriptors import open_regular
 from luxel.render.storage.folder import OutputFolder
 from luxel.render.storage.manifest import Content

@@ -13,8 +13,8 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from luxel.render.errors import LuxelError
-from luxel.render.runs.folder.identity import FORMAT, identity_in
-from luxel.render.runs.folder.strict_json import JsonError, read_object, require_seal, sealed, validated
+from luxel.render.runs.identity import FORMAT, identity_in
+from luxel.render.runs.strict_json import JsonError, read_object, require_seal, sealed, validated
 from luxel.render.storage.descriptors import open_regular
 from luxel.render.storage.folder import OutputFolder
 from luxel.render.storage.manifest import Content, content_of

@@ -8,10 +8,10 @@ from typing import Any
 
 from luxel.render.errors import LuxelError
 from luxel.render.runs.checkpoints.checkpoint import available, load_run
-from luxel.render.runs.folder.identity import identity_in
 from luxel.render.runs.folder.results import RECORDS, load_record
-from luxel.render.runs.folder.strict_json import JsonError, read_object
+from luxel.render.runs.identity import identity_in
 from luxel.render.runs.notices import say_or_print
+from luxel.render.runs.strict_json import JsonError, read_object
 
 FILE = "config.json"
 

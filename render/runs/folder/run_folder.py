@@ -21,15 +21,15 @@ from luxel.render.errors import LuxelError
 from luxel.render.native import cpu_instructions
 from luxel.render.runs.checkpoints.checkpoint import Checkpoint, available, delete_incomplete, save
 from luxel.render.runs.folder.earlier_versions import RESULTS, adopt_earlier_version, is_sealed_config
-from luxel.render.runs.folder.identity import CPU, FORMAT, KEY, Identity, identity_in
 from luxel.render.runs.folder.metrics_log import MetricsLog
 from luxel.render.runs.folder.owner import is_gone, own
 from luxel.render.runs.folder.provenance import ENTRY as PROOF
 from luxel.render.runs.folder.provenance import proof_of_origin
 from luxel.render.runs.folder.results import write_result
 from luxel.render.runs.folder.run_config import FILE, has_config, read_config_file
-from luxel.render.runs.folder.strict_json import DIGEST, finite, sealed
+from luxel.render.runs.identity import CPU, FORMAT, KEY, Identity, identity_in
 from luxel.render.runs.memory import is_out_of_memory
+from luxel.render.runs.strict_json import DIGEST, finite, sealed
 from luxel.render.storage.batch import Batch
 from luxel.render.storage.descriptors import ForeignFileError, make_folders
 from luxel.render.storage.folder import OutputFolder

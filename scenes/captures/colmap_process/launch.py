@@ -21,12 +21,12 @@ from typing import IO, Any
 import numpy as np
 
 from luxel.scenes.captures.caching.capture_cache import load_arrays
-from luxel.scenes.captures.poses import features
+from luxel.scenes.captures.colmap_process import features
 from luxel.scenes.errors import CaptureError
 
 MODULE = "luxel.scenes.captures.colmap_process.main"
 REQUEST, RESULT = "request.npz", "result.npz"
-SETTINGS = ("SEED", "FEATURES", "FEATURE_IMAGE_SIZE")  # of luxel.scenes.captures.poses.features
+SETTINGS = ("SEED", "FEATURES", "FEATURE_IMAGE_SIZE")  # of luxel.scenes.captures.colmap_process.features
 LONGEST_LINE = 1 << 20  # bytes that are read of a line of the process
 LAST = 1 << 16  # bytes of its messages that are remembered
 SHOWN = 240  # characters of them that are shown

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from luxel.scenes.captures.colmap_process import features
+from luxel.scenes.captures.colmap_process.lens_refinement import adjust
 from luxel.scenes.captures.colmap_process.triangulation import matched, triangulated
-from luxel.scenes.captures.poses import features
-from luxel.scenes.captures.poses.lens_refinement import adjust
 from luxel.scenes.errors import CaptureError
 
 if TYPE_CHECKING:
-    from luxel.scenes.captures.formats.capture_format import Progress
+    from luxel.scenes.captures.capture_format import Progress
 
 
 def refine_poses(

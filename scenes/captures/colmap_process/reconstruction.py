@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from luxel.scenes.captures.poses import features
-from luxel.scenes.captures.poses.features import import_pycolmap
-from luxel.scenes.captures.poses.lens_refinement import refine_lens
-from luxel.scenes.captures.poses.mapping import map_globally, map_incrementally, without_pairs
-from luxel.scenes.captures.poses.pairs import pairs_to_match
-from luxel.scenes.captures.poses.score import ModelScore, PoseReport, score_model
-from luxel.scenes.captures.poses.two_view import VerifiedPairs, only_turned, read_pairs
+from luxel.scenes.captures.colmap_process import features
+from luxel.scenes.captures.colmap_process.features import import_pycolmap
+from luxel.scenes.captures.colmap_process.lens_refinement import refine_lens
+from luxel.scenes.captures.colmap_process.mapping import map_globally, map_incrementally, without_pairs
+from luxel.scenes.captures.colmap_process.pairs import pairs_to_match
+from luxel.scenes.captures.colmap_process.score import ModelScore, PoseReport, score_model
+from luxel.scenes.captures.colmap_process.two_view import VerifiedPairs, only_turned, read_pairs
 from luxel.scenes.errors import CaptureError
 
 if TYPE_CHECKING:
-    from luxel.scenes.captures.formats.capture_format import Progress
+    from luxel.scenes.captures.capture_format import Progress
 
 MIN_PLACED_FRACTION = 0.5
 MIN_AGREEMENT = 0.35  # of the matches with the poses, see `ModelScore`

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from luxel.scenes.captures.poses import features
-from luxel.scenes.captures.poses.features import import_pycolmap
+from luxel.scenes.captures.colmap_process import features
+from luxel.scenes.captures.colmap_process.features import import_pycolmap
 from luxel.scenes.errors import CaptureError
 
 if TYPE_CHECKING:
-    from luxel.scenes.captures.formats.capture_format import Progress
+    from luxel.scenes.captures.capture_format import Progress
 
 
 @dataclass(frozen=True)

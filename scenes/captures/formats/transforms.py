@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from luxel.render.geometry.camera import Points
+from luxel.scenes.captures.capture_format import CaptureFormat, ReadOptions
 from luxel.scenes.captures.contents import IMAGE_SUFFIXES, CaptureContents, SourceImage, inside_capture
-from luxel.scenes.captures.formats.capture_format import CaptureFormat, ReadOptions
 from luxel.scenes.captures.images.images import ImageHeader, for_each, read_header
 from luxel.scenes.captures.lenses.lens import FISHEYE_ORDER, PLANAR_ORDER, Lens, fit_to_file
 from luxel.scenes.captures.lenses.lens_models import EQUIRECTANGULAR

@@ -14,7 +14,7 @@ from PIL import Image, ImageOps
 
 from luxel.render.geometry.camera import Pixels
 from luxel.render.storage.reading import available_memory as free_memory
-from luxel.scenes.captures.images.exposure_data import Exposure, exposure_of
+from luxel.scenes.captures.exposure_data import Exposure, exposure_of
 from luxel.scenes.captures.lenses.lens import Lens, pinhole_of, undistortion_maps
 from luxel.scenes.captures.lenses.stored_lenses import counted_pixels, image_circle, sampled
 from luxel.scenes.errors import CaptureError

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.images.image_decoding import check_megapixels
+from luxel.scenes.files.pixel_limit import check_megapixels
 from luxel.scenes.files.reading import check_file, reading
 
 SMALL = 480  # pixels of the longer side at which sharpness is measured

@@ -14,13 +14,14 @@ from PIL import Image
 
 from luxel.render.storage.reading import available_memory
 from luxel.scenes.captures.caching.capture_cache import CaptureCache, content_key
+from luxel.scenes.captures.capture_format import ReadOptions
 from luxel.scenes.captures.contents import CaptureContents, SourceImage
-from luxel.scenes.captures.formats.capture_format import ReadOptions
 from luxel.scenes.captures.images.images import check_images, decode
 from luxel.scenes.captures.images.masks import find_masks, read_mask
 from luxel.scenes.captures.lenses.lens import Lens
 from luxel.scenes.captures.lenses.lens_models import EQUIRECTANGULAR
-from luxel.scenes.captures.panoramas.layout import PanoramaOptions, turns
+from luxel.scenes.captures.panorama_options import PanoramaOptions
+from luxel.scenes.captures.panoramas.layout import turns
 from luxel.scenes.captures.panoramas.projection import Panorama, view_directions
 
 VERSION = 1  # increased when a change invalidates cached views

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Sequence
 from pathlib import Path
 
-from luxel.scenes.captures.panoramas.layout import PanoramaOptions
+from luxel.scenes.captures.panorama_options import PanoramaOptions
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.images.image_decoding import opened_header
 from luxel.scenes.files.reading import reading

@@ -20,8 +20,8 @@ from PIL import Image
 from luxel.render.segment.providers.mobile_sam import MobileSamSegmenter
 from luxel.render.segment.segmenter import Box, Segmenter, on_cpu
 from luxel.scenes.captures.caching.capture_cache import CaptureCache, content_key
+from luxel.scenes.captures.capture_format import Progress
 from luxel.scenes.captures.contents import SourceImage
-from luxel.scenes.captures.formats.capture_format import Progress
 from luxel.scenes.captures.images.images import check_images, decode
 from luxel.scenes.captures.poses.moving_area import moving_area
 from luxel.scenes.errors import CaptureError

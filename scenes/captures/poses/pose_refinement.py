@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from luxel.scenes.captures.caching.capture_cache import CaptureCache, content_key, load_arrays
+from luxel.scenes.captures.capture_format import Progress
+from luxel.scenes.captures.colmap_process import features
 from luxel.scenes.captures.colmap_process.launch import run_task
-from luxel.scenes.captures.formats.capture_format import Progress
-from luxel.scenes.captures.poses import features
 from luxel.scenes.captures.poses.triangulate import PosedImage, prepared
 from luxel.scenes.geometry import estimate_centre, invert_rigid
 

@@ -9,23 +9,23 @@ from pathlib import Path
 
 from luxel.render.storage.descriptors import open_regular
 from luxel.scenes.captures.caching.capture_cache import CaptureCache, content_key
+from luxel.scenes.captures.capture_format import Progress
+from luxel.scenes.captures.colmap_process import features
 from luxel.scenes.captures.colmap_process.launch import run_task
+from luxel.scenes.captures.colmap_process.pairs import EXHAUSTIVE_UP_TO
 from luxel.scenes.captures.colmap_process.reconstruction import (
     ADVICE,
     FINISHED,
     MIN_PLACED_FRACTION,
     REPORT,
 )
+from luxel.scenes.captures.colmap_process.score import PoseReport
 from luxel.scenes.captures.contents import CaptureContents, SourceImage, image_files
-from luxel.scenes.captures.formats.capture_format import Progress
 from luxel.scenes.captures.formats.colmap import read_colmap
 from luxel.scenes.captures.images.images import ImageHeader, for_each, read_header
 from luxel.scenes.captures.images.masks import find_masks
 from luxel.scenes.captures.lenses.lens import Lens
-from luxel.scenes.captures.poses import features
 from luxel.scenes.captures.poses.object_masks import mask_object
-from luxel.scenes.captures.poses.pairs import EXHAUSTIVE_UP_TO
-from luxel.scenes.captures.poses.score import PoseReport
 from luxel.scenes.captures.poses.workspace import Workspace, working_folder
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.reading import read_bytes

@@ -14,12 +14,12 @@ from PIL import Image
 from luxel.render.geometry.camera import Camera, Pixels, Points
 from luxel.render.storage.journal import scratch_folder
 from luxel.scenes.captures.caching.capture_cache import CaptureCache, content_key, user_cache
+from luxel.scenes.captures.capture_format import Progress
+from luxel.scenes.captures.colmap_process import features
 from luxel.scenes.captures.colmap_process.launch import run_task
+from luxel.scenes.captures.colmap_process.pairs import pairs_by_pose
 from luxel.scenes.captures.contents import CaptureContents
-from luxel.scenes.captures.formats.capture_format import Progress
 from luxel.scenes.captures.images.images import ImageReader, for_each
-from luxel.scenes.captures.poses import features
-from luxel.scenes.captures.poses.pairs import pairs_by_pose
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import load_points, save_points
 from luxel.scenes.geometry import estimate_centre

@@ -12,7 +12,7 @@ import numpy as np
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.exr.channels import ExrFile, is_exr, listed
 from luxel.scenes.files.exr.colours import linear_colours
-from luxel.scenes.files.images.image_decoding import check_megapixels
+from luxel.scenes.files.pixel_limit import check_megapixels
 from luxel.scenes.files.reading import read_bytes, reading
 
 REMEDY = "Copy the file again, or export it again as OpenEXR."

@@ -36,8 +36,8 @@ from luxel.scenes.files.gltf.facts import facts_of
 from luxel.scenes.files.gltf.writing import LARGEST, about_asset, as_text, glb_chunks, glb_size
 from luxel.scenes.files.ply import write_atomically
 from luxel.scenes.files.reading import reading
+from luxel.scenes.files.scene_format import FACTS, SceneFacts, SceneFormat
 from luxel.scenes.files.scenes.primitive_ply import as_arrays
-from luxel.scenes.files.scenes.scene_format import FACTS, SceneFacts, SceneFormat
 from luxel.scenes.geometry import quaternion_from_rotation
 
 log = logging.getLogger(__name__)

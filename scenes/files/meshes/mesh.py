@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 from luxel.scenes.files.axes import OWN
-from luxel.scenes.files.scenes.scene_format import SceneFacts
+from luxel.scenes.files.scene_format import SceneFacts
 
 GREY = 200  # colour of vertices of files without colours
 

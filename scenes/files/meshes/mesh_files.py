@@ -10,8 +10,8 @@ from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.axes import OWN
 from luxel.scenes.files.gltf.document import read_document
 from luxel.scenes.files.gltf.glb import EXTENSION
-from luxel.scenes.files.gltf.mesh_glb import MESH_GLB, MODES
 from luxel.scenes.files.meshes.mesh import GREY, Mesh, MeshFormat, Polygons, Texture
+from luxel.scenes.files.meshes.mesh_glb import MESH_GLB, MODES
 from luxel.scenes.files.meshes.mesh_obj import OBJ
 from luxel.scenes.files.meshes.mesh_ply import PLY_MESH, has_faces
 from luxel.scenes.files.meshes.mesh_stl import STL

@@ -35,8 +35,8 @@ from luxel.scenes.files.quantised.quantisation import (
     unit_quats,
 )
 from luxel.scenes.files.reading import check_file, open_file, read_bytes, reading
+from luxel.scenes.files.scene_format import SceneFacts, SceneFormat
 from luxel.scenes.files.scenes.primitive_ply import as_arrays
-from luxel.scenes.files.scenes.scene_format import SceneFacts, SceneFormat
 
 log = logging.getLogger(__name__)
 

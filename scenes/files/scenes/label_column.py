@@ -11,7 +11,7 @@ from torch import Tensor
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import EXPORT_AGAIN, read_vertices
 from luxel.scenes.files.reading import read_bytes, reading
-from luxel.scenes.files.scenes.scene_format import LABEL
+from luxel.scenes.files.scene_format import LABEL
 
 
 def load_labels(path: str | Path) -> Tensor | None:

@@ -7,7 +7,7 @@ in place of codebooks, is read.
 """
 
 from luxel.render.primitives.gaussians import Gaussians
-from luxel.scenes.files.scenes.scene_format import SceneFormat
+from luxel.scenes.files.scene_format import SceneFormat
 from luxel.scenes.files.sog.containers import META, is_folder
 from luxel.scenes.files.sog.decode import load_sog, read_sog_facts
 from luxel.scenes.files.sog.encode import save_sog, save_sog_folder, sog_bundle

@@ -38,7 +38,7 @@ from luxel.render.ops.mesh.mesh_distance import mesh_distance
 from luxel.render.surfaces.scene_surface import scene_surface
 from luxel.render.train.presets import preset
 from luxel.scenes import open as open_capture
-from luxel.scenes.runs import load_any_scene
+from luxel.scenes.loading.scene_files import load_any_scene
 from luxel.scenes.synthetic.captures.shape_captures import (
     SHAPE_CAPTURES,
     SurfacePoints,

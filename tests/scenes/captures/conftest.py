@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from luxel.scenes.captures.colmap_process import features
 from luxel.scenes.captures.demo import demo_path
-from luxel.scenes.captures.poses import features
 
 COUNT = 6
 

@@ -13,8 +13,8 @@ import pytest
 from tree_snapshot import snapshot
 
 from luxel.scenes.captures.caching.capture_cache import CaptureCache
+from luxel.scenes.captures.capture_format import Progress
 from luxel.scenes.captures.contents import CaptureContents
-from luxel.scenes.captures.formats.capture_format import Progress
 from luxel.scenes.captures.poses import sfm
 from luxel.scenes.captures.poses.workspace import Workspace
 
@@ -151,7 +151,8 @@ import pathlib, sys
 def no_home():
     raise RuntimeError("Could not determine home directory.")
 pathlib.Path.home = no_home
-from luxel.scenes.captures.poses import features, sfm
+from luxel.scenes.captures.colmap_process import features
+from luxel.scenes.captures.poses import sfm
 features.FEATURE_IMAGE_SIZE, features.FEATURES = 400, 1024
 folder = pathlib.Path(sys.argv[1])
 print(len(sfm.estimate_poses(folder, folder, on_progress=lambda stage, fraction: None).images))

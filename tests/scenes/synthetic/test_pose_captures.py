@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import luxel.scenes as scenes
-from luxel.scenes.captures.poses import features
+from luxel.scenes.captures.colmap_process import features
 from luxel.scenes.captures.poses.pose_refinement import similarity
 from luxel.scenes.synthetic.captures.pose_captures import POSE_CAPTURES, SOLVABLE, write_pose_capture
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from bad_input import Refused, edit
 
-from luxel.render.runs.folder.strict_json import sealed
+from luxel.render.runs.strict_json import sealed
 from luxel.viewer.cli import main
 
 # -- run folders ------------------------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ def test_memory_that_runs_out(run: Path, refused: Refused, monkeypatch: pytest.M
     def exhausted(*_: object, **__: object) -> None:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes.")
 
-    monkeypatch.setattr("luxel.scenes.loaders.open_scene", exhausted)
+    monkeypatch.setattr("luxel.scenes.loading.loaders.open_scene", exhausted)
     refused("render", run, names="memory")
 
 

@@ -22,16 +22,16 @@ from luxel.render.fields.drawing.field_scene import field_scene
 from luxel.render.fields.training.trainer import FieldTrainer
 from luxel.render.fields.volume import VolumeField
 from luxel.scenes import read_mesh, save_mesh
-from luxel.scenes.loaders import open_scene
-from luxel.scenes.runs import load_run_field
+from luxel.scenes.loading.loaders import open_scene
+from luxel.scenes.loading.run_results import load_run_field
 from luxel.scenes.synthetic.knot_mesh import ridged_knot
 from luxel.viewer.cli import main
 from luxel.viewer.commands.train import Train
 from luxel.viewer.commands.train_field import BATCH_ON_CPU, TrainField
-from luxel.viewer.web.images.shading import DisplaySettings
 from luxel.viewer.web.navigate import first_pose
 from luxel.viewer.web.opening import open_session
 from luxel.viewer.web.panels.training import status_rows
+from luxel.viewer.web.shading.shading import DisplaySettings
 from luxel.viewer.web.transport.encoders import as_array
 from luxel.viewer.web.transport.sinks import FrameInfo
 

@@ -17,7 +17,7 @@ from luxel.render.segment.objects import FILE, FOLDER, Objects, load_objects, sa
 from luxel.scenes import load_primitives, save_dnerf, save_scene, static_scene
 from luxel.scenes import open as open_capture
 from luxel.scenes.captures.images.label_files import read_label_maps
-from luxel.scenes.captures.images.true_ids import read_ids
+from luxel.scenes.captures.true_ids import read_ids
 from luxel.scenes.files.scenes.label_column import load_labels
 from luxel.scenes.synthetic.captures.dnerf import default_camera_samples
 from luxel.viewer.cli import main

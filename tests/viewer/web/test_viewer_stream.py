@@ -17,9 +17,9 @@ from stream_sink import Frame, Sink, flat, pose
 from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Gaussians
 from luxel.render.raster.rasterize import rasterize
-from luxel.viewer.web.images.shading import CACHED, as_uint8
 from luxel.viewer.web.images.stream import MOVING_QUALITY, StreamReport
 from luxel.viewer.web.navigate import Pose
+from luxel.viewer.web.shading.shading import CACHED, as_uint8
 
 
 def test_nothing_is_drawn_before_a_camera_and_once_at_rest(streams: Any) -> None:

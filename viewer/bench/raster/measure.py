@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
-from luxel.render.backends import Backend
 from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Parameters
 from luxel.render.primitives.time_range import time_range
+from luxel.render.raster import Backend
 from luxel.render.replay import release_memory
 from luxel.viewer.bench.machine import gpu_state, machine_facts
 from luxel.viewer.bench.raster.quality import measure_quality

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from luxel.render.backends import Backend
 from luxel.render.geometry.camera import Camera
 from luxel.render.ops.raster.bin_splats import TILE
 from luxel.render.primitives.parameters import Parameters
+from luxel.render.raster import Backend
 from luxel.render.reference.raster.draw import draw_reference
 from luxel.viewer.bench.raster.variants import CAPS, CameraSample, draw_with
 

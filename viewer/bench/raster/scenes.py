@@ -28,8 +28,8 @@ from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Parameters, spec_of
 from luxel.render.primitives.gaussians import SH_C0, Gaussians
-from luxel.scenes.files.scenes.scene_files import require_gaussians
-from luxel.scenes.runs import load_any_scene
+from luxel.scenes.files.scene_files import require_gaussians
+from luxel.scenes.loading.scene_files import load_any_scene
 from luxel.viewer.bench.raster.terrain import terrain, terrain_cameras
 
 SH_STD = 0.05

@@ -22,8 +22,8 @@ from luxel.render.train.config import Checkpoints
 from luxel.render.train.presets import preset
 from luxel.scenes import Capture, save_dnerf, save_primitive_ply
 from luxel.scenes import open as open_capture
-from luxel.scenes.captures.images.true_ids import read_ids
-from luxel.scenes.runs import load_any_scene
+from luxel.scenes.captures.true_ids import read_ids
+from luxel.scenes.loading.scene_files import load_any_scene
 from luxel.scenes.synthetic.captures.dnerf import (
     default_camera_samples,
     monocular_camera_samples,

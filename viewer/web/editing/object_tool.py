@@ -23,8 +23,8 @@ from luxel.viewer.edit.object_edits import select_object
 from luxel.viewer.segmenting import make_segmenter
 from luxel.viewer.web.editing.find_object import VIEWS, ClickedView, ObjectSearch
 from luxel.viewer.web.editing.screen_tools import ClickedTool
-from luxel.viewer.web.images.shading import DisplaySettings, draw, raster_options
 from luxel.viewer.web.page import Click
+from luxel.viewer.web.shading.shading import DisplaySettings, draw, raster_options
 from luxel.viewer.web.transport.encoders import as_array
 
 log = logging.getLogger("luxel.viewer")

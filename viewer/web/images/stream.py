@@ -15,10 +15,10 @@ import torch
 from luxel.render.errors import LuxelError
 from luxel.render.replay import release_memory
 from luxel.render.runs.memory import is_out_of_memory, where_memory_ran_out
-from luxel.viewer.web.images.shading import DisplaySettings, Sample, draw, sample
 from luxel.viewer.web.navigate import MAX_PIXELS, MAX_SIDE, Pose
 from luxel.viewer.web.playback import Playback
 from luxel.viewer.web.session import Session
+from luxel.viewer.web.shading.shading import DisplaySettings, Sample, draw, sample
 from luxel.viewer.web.transport.encoders import as_array
 from luxel.viewer.web.transport.figures import Figures
 from luxel.viewer.web.transport.sinks import FrameInfo, Sink

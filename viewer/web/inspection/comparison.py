@@ -16,17 +16,17 @@ from luxel.render.metrics.evaluate import ground_truth
 from luxel.render.metrics.image_metrics import psnr
 from luxel.render.primitives import Parameters
 from luxel.render.scene import Scene
-from luxel.scenes.captures.images.true_ids import have_ids, read_ids
+from luxel.scenes.captures.true_ids import have_ids, read_ids
 from luxel.viewer.segmenting import solid_ious, solid_overlaps
-from luxel.viewer.web.images.shading import (
+from luxel.viewer.web.session import Session
+from luxel.viewer.web.shading.legend import EMBER, SIGNED, Caption, Legend, false_colour
+from luxel.viewer.web.shading.shading import (
     DisplaySettings,
     Painter,
     Sample,
     as_uint8,
     render_frame,
 )
-from luxel.viewer.web.inspection.legend import EMBER, SIGNED, Caption, Legend, false_colour
-from luxel.viewer.web.session import Session
 
 LUMINANCE = (0.2126, 0.7152, 0.0722)  # Rec. 709, of the colours as they are stored
 BORDER = 0.08  # grey level around the image

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from luxel.render.geometry.camera import View
-from luxel.viewer.web.images.shading import DisplaySettings, depth_map
-from luxel.viewer.web.inspection.visibility import DepthMap, SeenCount, count_views
 from luxel.viewer.web.session import Session
+from luxel.viewer.web.shading.shading import DisplaySettings, depth_map
+from luxel.viewer.web.shading.visibility import DepthMap, SeenCount, count_views
 
 log = logging.getLogger("luxel.viewer")
 

@@ -11,10 +11,10 @@ import torch
 
 from luxel.render.geometry.camera import Camera, View
 from luxel.render.metrics.evaluate import evaluate
-from luxel.render.runs.folder.strict_json import read_object
+from luxel.render.runs.strict_json import read_object
 from luxel.render.scene import Draw, Layers, Scene
-from luxel.viewer.web.images.shading import DisplaySettings
 from luxel.viewer.web.session import Session
+from luxel.viewer.web.shading.shading import DisplaySettings
 
 REPORT = Path("eval") / "report.json"  # in a run folder, as `luxel train` and `luxel eval` write it
 

@@ -9,10 +9,10 @@ import numpy as np
 from luxel.render.geometry.camera import poses_of
 from luxel.viewer.web.images.stream import StreamReport
 from luxel.viewer.web.inspection.comparison import MODES, Comparer
-from luxel.viewer.web.inspection.legend import legend_of
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import table
 from luxel.viewer.web.session import Session
+from luxel.viewer.web.shading.legend import legend_of
 
 
 class ComparePanel(Panel):

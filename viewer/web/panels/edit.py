@@ -12,7 +12,7 @@ from typing import Any
 from luxel.render.errors import LuxelError
 from luxel.render.storage.journal import scratch_folder
 from luxel.scenes import formats_for
-from luxel.scenes.files.scenes.registry import find_format
+from luxel.scenes.files.registry import find_format
 from luxel.viewer.edit import MODES, Document, operations
 from luxel.viewer.scene_loading.runs import unused_path
 from luxel.viewer.web.editing import TOOLS, SceneEditor, Tool, Workspace

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from luxel.viewer.web.images.stream import StreamReport
-from luxel.viewer.web.inspection.legend import notice_of
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import as_text
+from luxel.viewer.web.shading.legend import notice_of
 
 
 class NoticePanel(Panel):

@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from luxel.viewer.web.images.shading import VIEW_OUTPUTS
 from luxel.viewer.web.images.stream import ClientStream, StreamReport
 from luxel.viewer.web.inspection.coverage import Coverage, coverage_of
-from luxel.viewer.web.inspection.legend import legend_of
 from luxel.viewer.web.inspection.view_scores import read_scores
 from luxel.viewer.web.navigate import first_pose
 from luxel.viewer.web.pair.painter import PairPainter
@@ -16,6 +14,8 @@ from luxel.viewer.web.pair.session import PairSession, Side
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import as_text, table
 from luxel.viewer.web.session import Session
+from luxel.viewer.web.shading.legend import legend_of
+from luxel.viewer.web.shading.shading import VIEW_OUTPUTS
 
 BESIDE, DIFFERENCE = "side by side", "difference"
 FIT = ("Left scene", "Right scene")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from luxel.viewer.web.images.shading import OBJECT_OUTPUTS, OVERLAY, output_named, outputs_of
 from luxel.viewer.web.images.stream import StreamReport
-from luxel.viewer.web.inspection.legend import legend_of
 from luxel.viewer.web.panels.objects import ObjectsPanel
 from luxel.viewer.web.panels.panel import Panel
+from luxel.viewer.web.shading.legend import legend_of
+from luxel.viewer.web.shading.shading import OBJECT_OUTPUTS, OVERLAY, output_named, outputs_of
 
 
 class ShowPanel(Panel):

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from luxel.render.errors import LuxelError
+from luxel.render.runs import checkpoint_saving as saving
 from luxel.render.runs import loop
 from luxel.render.runs.checkpoints import checkpoint as checkpoints
-from luxel.render.runs.checkpoints import saving
 from luxel.render.runs.checkpoints.checkpoint import Checkpoint, CheckpointError, available, load
 from luxel.render.runs.controls import RunControls
 from luxel.render.runs.folder import run_folder

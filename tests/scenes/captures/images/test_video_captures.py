@@ -15,6 +15,7 @@ from PIL import Image, ImageFilter
 
 import luxel.scenes as scenes
 from luxel.render.geometry.camera import Camera
+from luxel.scenes.captures.colmap_process import features
 from luxel.scenes.captures.images import video_frames
 from luxel.scenes.captures.images.video_frames import (
     FrameMeasure,
@@ -23,7 +24,7 @@ from luxel.scenes.captures.images.video_frames import (
     opened_video,
     select,
 )
-from luxel.scenes.captures.poses import features, sfm
+from luxel.scenes.captures.poses import sfm
 from luxel.scenes.synthetic.captures.courtyard import place_scene
 from luxel.scenes.synthetic.toy import as_bytes
 from luxel.viewer.video import write_video

@@ -13,9 +13,10 @@ from PIL import Image
 import luxel.scenes as scenes
 from luxel.render.geometry.camera import Camera
 from luxel.render.storage.manifest import NAME as MANIFEST
+from luxel.scenes.captures.colmap_process import features
 from luxel.scenes.captures.images.images import ImageReader
 from luxel.scenes.captures.lenses.lens import Lens
-from luxel.scenes.captures.poses import features, pose_refinement
+from luxel.scenes.captures.poses import pose_refinement
 from luxel.scenes.captures.poses.pose_refinement import similarity
 
 pytest.importorskip("pycolmap", reason="pycolmap is not installed: poses were not refined")

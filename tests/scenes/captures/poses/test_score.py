@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from luxel.scenes.captures.poses.score import ModelScore, PoseReport
+from luxel.scenes.captures.colmap_process.score import ModelScore, PoseReport
 
 GOOD = ModelScore("global", 50, 50, 0.6, 900.0, 5.5, 300, 0.98)
 

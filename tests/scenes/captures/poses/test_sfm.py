@@ -14,10 +14,11 @@ from PIL import Image
 
 import luxel.scenes as scenes
 from luxel.render.geometry.camera import Camera
+from luxel.scenes.captures.colmap_process import features
+from luxel.scenes.captures.colmap_process.score import ModelScore, PoseReport
 from luxel.scenes.captures.contents import CaptureContents
 from luxel.scenes.captures.images.images import ORIENTATION_TAG
-from luxel.scenes.captures.poses import features, sfm
-from luxel.scenes.captures.poses.score import ModelScore, PoseReport
+from luxel.scenes.captures.poses import sfm
 from luxel.scenes.captures.poses.sfm import ADVICE
 from luxel.scenes.geometry import OPENGL_TO_OPENCV
 

@@ -10,8 +10,8 @@ import torch
 from PIL import Image
 
 from luxel.scenes.captures.caching.capture_cache import CaptureCache
+from luxel.scenes.captures.capture_format import ignore_progress
 from luxel.scenes.captures.contents import SourceImage
-from luxel.scenes.captures.formats.capture_format import ignore_progress
 from luxel.scenes.captures.lenses.lens import Lens
 from luxel.scenes.captures.poses.object_masks import mask_object
 from luxel.scenes.synthetic.captures.pose_captures import turntable

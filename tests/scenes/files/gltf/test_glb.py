@@ -21,8 +21,8 @@ from luxel.render.reference.raster.sh import sh_color
 from luxel.scenes import CaptureError, load_scene, save_scene
 from luxel.scenes.files.axes import mirrored
 from luxel.scenes.files.gltf import glb
-from luxel.scenes.files.scenes.scene_files import load_facts
-from luxel.scenes.files.scenes.scene_format import SceneFacts
+from luxel.scenes.files.scene_files import load_facts
+from luxel.scenes.files.scene_format import SceneFacts
 from luxel.scenes.synthetic.toy import ring_cameras, torus_knot
 
 DATA = Path(__file__).parents[2] / "data"

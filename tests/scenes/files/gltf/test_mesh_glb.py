@@ -14,10 +14,10 @@ from cube_mesh import CORNERS, as_tensors, cube, is_cube
 from PIL import Image
 
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.gltf import mesh_glb
+from luxel.scenes.files.meshes import mesh_glb
 from luxel.scenes.files.meshes.mesh import Mesh, Texture
 from luxel.scenes.files.meshes.mesh_files import files_of, read_mesh, save_mesh, textured_suffixes
-from luxel.scenes.files.scenes.scene_format import SceneFacts
+from luxel.scenes.files.scene_format import SceneFacts
 
 TYPES = {5126: ("<f4", 4), 5123: ("<u2", 2), 5125: ("<u4", 4)}
 WIDTH = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4}

@@ -12,8 +12,8 @@ from glb_files import changed
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.meshes.mesh import Mesh, Texture
 from luxel.scenes.files.meshes.mesh_files import axes_of_mesh, is_mesh, read_mesh, save_mesh
-from luxel.scenes.files.scenes.scene_files import save_scene
-from luxel.scenes.files.scenes.scene_format import SceneFacts
+from luxel.scenes.files.scene_files import save_scene
+from luxel.scenes.files.scene_format import SceneFacts
 from luxel.scenes.synthetic.toy import torus_knot
 
 

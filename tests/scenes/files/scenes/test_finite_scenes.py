@@ -14,7 +14,7 @@ import torch
 from luxel.render.primitives import PRIMITIVES, Gaussians, Parameters
 from luxel.render.primitives.non_finite import LIMITS, non_finite
 from luxel.scenes import CaptureError, load_primitives, save_scene
-from luxel.scenes.files.scenes.scene_files import finite_primitives
+from luxel.scenes.files.scene_files import finite_primitives
 
 COUNT = 40
 

@@ -12,7 +12,7 @@ from PIL import Image
 
 from luxel.render.geometry.camera import Camera, Pixels, View
 from luxel.scenes import CaptureError, load_primitives, save_scene
-from luxel.scenes.captures.images.true_ids import have_ids, ids_path, nearest_pixels, read_ids
+from luxel.scenes.captures.true_ids import have_ids, ids_path, nearest_pixels, read_ids
 from luxel.scenes.files.ply import read_vertices, write_rows
 from luxel.scenes.files.scenes.label_column import load_labels
 

@@ -16,7 +16,7 @@ from luxel.render.geometry.lens_views import WIDEST, behind_straight_lens, verti
 from luxel.render.primitives import Parameters
 from luxel.render.raster.rasterize import rasterize
 from luxel.render.scene import Draw
-from luxel.scenes.runs import keeps_lenses
+from luxel.scenes.loading.run_results import keeps_lenses
 from luxel.scenes.synthetic.captures.fisheye_capture import write_fisheye_capture
 from luxel.viewer.cli import main
 from luxel.viewer.commands.render import Render
@@ -77,7 +77,7 @@ def test_convexes_refuse_it(fisheye: Path, tmp_path: Path, capsys: pytest.Captur
 
 
 def test_counts_of_views_that_see_a_point_know_the_lens(run: Path) -> None:
-    from luxel.viewer.web.inspection.visibility import DepthMap, count_views
+    from luxel.viewer.web.shading.visibility import DepthMap, count_views
 
     view = load_origin(run).open().train[0]
     far = torch.full((view.camera.height + 1, view.camera.width + 1), 100.0)

@@ -15,7 +15,7 @@ import luxel.scenes as scenes
 from luxel.render.geometry.camera import Camera, View
 from luxel.render.primitives import Gaussians4d
 from luxel.render.raster.rasterize import rasterize
-from luxel.scenes.captures.poses import features
+from luxel.scenes.captures.colmap_process import features
 from luxel.scenes.synthetic.captures.pose_captures import film as film_views
 from luxel.scenes.synthetic.rays.ray_caster import StaticScene, StaticSolid
 from luxel.scenes.synthetic.rays.ray_shapes import ELLIPSOID

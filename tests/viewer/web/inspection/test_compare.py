@@ -17,7 +17,6 @@ from luxel.render.fields.volume import VolumeField
 from luxel.render.geometry.camera import Camera, Pixels, View
 from luxel.render.metrics.evaluate import evaluate
 from luxel.render.raster.rasterize import rasterize
-from luxel.viewer.web.images.shading import DisplaySettings
 from luxel.viewer.web.inspection.comparison import (
     Compared,
     Comparer,
@@ -27,10 +26,11 @@ from luxel.viewer.web.inspection.comparison import (
     split_image,
     squared_image,
 )
-from luxel.viewer.web.inspection.legend import SIGNED, legend_of
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.panels.compare import ComparePanel
 from luxel.viewer.web.panels.inspect import contributor_rows
+from luxel.viewer.web.shading.legend import SIGNED, legend_of
+from luxel.viewer.web.shading.shading import DisplaySettings
 
 
 def photographed(darker: float = 0.8) -> list[View]:

@@ -18,10 +18,13 @@ from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import Camera, Pixels, View
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
 from luxel.render.raster.rasterize import rasterize
-from luxel.viewer.web.images.shading import DisplaySettings
 from luxel.viewer.web.inspection.coverage import chosen
-from luxel.viewer.web.inspection.legend import legend_of
-from luxel.viewer.web.inspection.visibility import (
+from luxel.viewer.web.navigate import Pose
+from luxel.viewer.web.offline import open_offline_page
+from luxel.viewer.web.panels.show import ShowPanel
+from luxel.viewer.web.shading.legend import legend_of
+from luxel.viewer.web.shading.shading import DisplaySettings
+from luxel.viewer.web.shading.visibility import (
     COUNTS,
     DepthMap,
     SeenCount,
@@ -31,9 +34,6 @@ from luxel.viewer.web.inspection.visibility import (
     shade_seen,
     unproject,
 )
-from luxel.viewer.web.navigate import Pose
-from luxel.viewer.web.offline import open_offline_page
-from luxel.viewer.web.panels.show import ShowPanel
 
 HALF = 0.5  # half the side of the screen at z = 1 that hides a part of the wall z = 0
 
@@ -156,7 +156,7 @@ def test_large_images_are_counted_in_blocks(monkeypatch: pytest.MonkeyPatch) -> 
     camera = from_above(0.4)
     frame = wall(None, camera)
     every = count_seen(frame, camera, Counter()).seen
-    monkeypatch.setattr("luxel.viewer.web.inspection.visibility.PAIRS_CPU", 20_000)
+    monkeypatch.setattr("luxel.viewer.web.shading.visibility.PAIRS_CPU", 20_000)
     some = count_seen(frame, camera, Counter()).seen
     assert asked[0] == 200 * 200 and asked[1] * len(maps) <= 22_000
     assert some.shape == every.shape and float((some != every).float().mean()) < 0.08

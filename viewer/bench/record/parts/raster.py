@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from luxel.render.backends import Backend, rasterizer
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import PRIMITIVES, Parameters
+from luxel.render.raster import Backend, rasterizer
 from luxel.viewer.bench.raster import measure, scenes
 from luxel.viewer.bench.raster.report import best
 from luxel.viewer.bench.raster.scenes import BONSAI, GARDEN, Scene, Size

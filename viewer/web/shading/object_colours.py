@@ -13,8 +13,8 @@ from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Parameters
 from luxel.render.segment.label_map import label_map
 from luxel.render.segment.objects import Objects
-from luxel.viewer.web.inspection.emptiness import write_on
-from luxel.viewer.web.inspection.legend import Caption
+from luxel.viewer.web.shading.emptiness import write_on
+from luxel.viewer.web.shading.legend import Caption
 
 LUMINANCE = (0.2126, 0.7152, 0.0722)  # Rec. 709
 UNNAMED = 0.5  # grey level of labels that no object has

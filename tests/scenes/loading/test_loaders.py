@@ -21,12 +21,12 @@ from luxel.render.surfaces.mesh_scene import MeshScene
 from luxel.render.train import TrainConfig
 from luxel.scenes import save_mesh, save_scene
 from luxel.scenes.files.meshes.mesh import Mesh
-from luxel.scenes.files.scenes.scene_format import SceneFacts
-from luxel.scenes.loader import LoadOptions
-from luxel.scenes.loaders import (
-    LOADERS,
+from luxel.scenes.files.scene_format import SceneFacts
+from luxel.scenes.loading.loader import LoadOptions
+from luxel.scenes.loading.loaders import (
     facts_of,
     find_writer,
+    loaders,
     open_scene,
     writers_of,
     written_suffixes,
@@ -114,4 +114,4 @@ def test_what_is_no_scene_is_refused(tmp_path: Path) -> None:
 
 
 def test_every_loader_says_what_it_opens() -> None:
-    assert all(loader.about.startswith("a ") for loader in LOADERS)
+    assert all(loader.about.startswith("a ") for loader in loaders())

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from luxel.scenes.files.axes import signs_between
-from luxel.scenes.files.scenes.scene_format import FACTS, SceneFacts
+from luxel.scenes.files.scene_format import FACTS, SceneFacts
 
 COMMENT = "luxel"  # before the name of a fact in a comment of a PLY header
 VERTICAL = ("vertical", "axis:")  # nerfstudio's comment "Vertical Axis: z"

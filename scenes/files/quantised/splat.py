@@ -12,8 +12,8 @@ from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import write_atomically
 from luxel.scenes.files.quantised.quantisation import LOGITS, to_levels
 from luxel.scenes.files.reading import read_bytes, reading
+from luxel.scenes.files.scene_format import SceneFormat
 from luxel.scenes.files.scenes.primitive_ply import as_arrays
-from luxel.scenes.files.scenes.scene_format import SceneFormat
 
 LAYOUT = np.dtype([("mean", "<f4", 3), ("scale", "<f4", 3), ("rgba", "u1", 4), ("quat", "u1", 4)])
 

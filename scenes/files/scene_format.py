@@ -32,7 +32,7 @@ FACTS = tuple(field.name for field in fields(SceneFacts))
 
 @dataclass(frozen=True)
 class SceneFormat:
-    """A file format of primitives; `luxel.scenes.files.scenes.registry` lists all.
+    """A file format of primitives; `luxel.scenes.files.registry` lists all.
 
     Args:
         suffix: of its files, in lower case, with the dot; of several, such as .compressed.ply, the longest counts.

@@ -18,14 +18,14 @@ from luxel.render.primitives import Parameters
 from luxel.render.raster.primitive_scene import ROWS, layers_of
 from luxel.render.raster.rasterize import rasterize
 from luxel.render.scene import About, Draw, Scene
-from luxel.viewer.web.images.shown_frame import ShownFrame
-from luxel.viewer.web.inspection.emptiness import is_empty, why_empty, write_on
-from luxel.viewer.web.inspection.legend import Caption, Legend, false_colour, legend_of, spread
-from luxel.viewer.web.inspection.object_colours import ObjectSource, label_frame, shade_objects
-from luxel.viewer.web.inspection.probe import Contributor, contributors, surface_normal
-from luxel.viewer.web.inspection.shapes import POINT_DILATION, footprints, points, reshapes, solids
-from luxel.viewer.web.inspection.visibility import SeenCounter, count_seen, shade_seen, surface_depth
 from luxel.viewer.web.session import class_of_primitives
+from luxel.viewer.web.shading.emptiness import is_empty, why_empty, write_on
+from luxel.viewer.web.shading.legend import Caption, Legend, false_colour, legend_of, spread
+from luxel.viewer.web.shading.object_colours import ObjectSource, label_frame, shade_objects
+from luxel.viewer.web.shading.probe import Contributor, contributors, surface_normal
+from luxel.viewer.web.shading.shapes import POINT_DILATION, footprints, points, reshapes, solids
+from luxel.viewer.web.shading.shown_frame import ShownFrame
+from luxel.viewer.web.shading.visibility import SeenCounter, count_seen, shade_seen, surface_depth
 
 CACHED = 1 << 18  # numbers that are converted at a time
 OVERLAY = 0.7  # how much of the objects' colours a page shows at first
@@ -71,7 +71,7 @@ class Output(NamedTuple):
         layers: of the scene, besides colour and alpha; see `luxel.render.scene.Layers`.
         options: of the scene, see `luxel.render.scene.Draw`.
         shape: (primitives, time) -> what luxel's rasterizer draws instead of the scene; see
-            `luxel.viewer.web.inspection.shapes`. None: the scene is drawn.
+            `luxel.viewer.web.shading.shapes`. None: the scene is drawn.
         raster: options of the rasterizer with ``shape``.
         about: what the colours mean, a sentence for help texts.
         measure: (frame, scene as it was drawn, camera, settings) -> the frame with what ``shade`` needs besides; None:

@@ -9,11 +9,11 @@ from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.gltf.glb import GLB
 from luxel.scenes.files.quantised.compressed_ply import COMPRESSED_PLY
 from luxel.scenes.files.quantised.ksplat import KSPLAT
+from luxel.scenes.files.quantised.splat import SPLAT
 from luxel.scenes.files.quantised.spz import SPZ
+from luxel.scenes.files.scene_format import SceneFormat
 from luxel.scenes.files.scenes.primitive_ply import PLY
 from luxel.scenes.files.scenes.safetensors_scene import SAFETENSORS
-from luxel.scenes.files.scenes.scene_format import SceneFormat
-from luxel.scenes.files.scenes.splat import SPLAT
 from luxel.scenes.files.sog import HTML, SOG, SOG_FOLDER
 
 SCENE_FORMATS: list[SceneFormat] = [

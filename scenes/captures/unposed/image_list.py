@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from luxel.scenes.captures.capture_format import CaptureFormat, ReadOptions
 from luxel.scenes.captures.contents import CaptureContents, image_files
-from luxel.scenes.captures.formats.capture_format import CaptureFormat, ReadOptions
 from luxel.scenes.captures.panoramas.recognition import are_panoramas
 
 SUBFOLDERS = ("images", "input")

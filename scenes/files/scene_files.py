@@ -11,14 +11,14 @@ from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.axes import OWN, between, known_axes
 from luxel.scenes.files.ply import EXPORT_AGAIN
 from luxel.scenes.files.reading import reading
-from luxel.scenes.files.scenes.registry import (
+from luxel.scenes.files.registry import (
     format_of,
     readable_suffixes,
     writable_format,
     writable_suffixes,
 )
-from luxel.scenes.files.scenes.scene_facts import facts_between
-from luxel.scenes.files.scenes.scene_format import FACTS, SceneFacts, SceneFormat
+from luxel.scenes.files.scene_facts import facts_between
+from luxel.scenes.files.scene_format import FACTS, SceneFacts, SceneFormat
 
 log = logging.getLogger(__name__)
 
@@ -150,7 +150,7 @@ def save_scene(
     """Writes a scene in the format of the path's suffix, through a temporary file.
 
     Args:
-        path: its suffix is that of a format, see `luxel.scenes.files.scenes.registry`.
+        path: its suffix is that of a format, see `luxel.scenes.files.registry`.
         scene: primitives that the format stores.
         facts: what is known of the scene; what the format does not hold is left out, see `lost_by`.
         axes: of the file, see `luxel.scenes.files.axes`; None: those of the format's specification.

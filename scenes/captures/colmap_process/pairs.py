@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from luxel.scenes.captures.poses.likeness import aggregate, most_alike
+from luxel.scenes.captures.colmap_process.likeness import aggregate, most_alike
 
 EXHAUSTIVE_UP_TO = 150  # images; beyond, neighbours in the order of names, and images that look alike
 ALIKE = 24  # pairs of each image with those most like it

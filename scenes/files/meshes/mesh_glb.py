@@ -29,7 +29,6 @@ from luxel.scenes.files.gltf.document import (
     values,
 )
 from luxel.scenes.files.gltf.facts import facts_of
-from luxel.scenes.files.gltf.mesh_texture import shared_texture, surface_of
 from luxel.scenes.files.gltf.writing import (
     ARRAY,
     ELEMENTS,
@@ -39,8 +38,9 @@ from luxel.scenes.files.gltf.writing import (
     glb_chunks,
     glb_size,
 )
+from luxel.scenes.files.meshes.glb_texture import shared_texture, surface_of
 from luxel.scenes.files.meshes.mesh import GREY, Mesh, MeshFormat, Polygons, png_of
-from luxel.scenes.files.scenes.scene_facts import facts_between
+from luxel.scenes.files.scene_facts import facts_between
 
 AXES = "LUF"
 SIGNS = np.array(signs_between(OWN, AXES))  # a half turn, which is its own inverse
@@ -63,7 +63,7 @@ def glb_polygons(path: Path, data: bytes, textures: bool = False) -> Polygons:
     """Vertices, colours and triangles of all nodes of a file's scene, and what the file says of it.
 
     Args:
-        textures: read the texture too, see `luxel.scenes.files.gltf.mesh_texture.shared_texture`.
+        textures: read the texture too, see `luxel.scenes.files.meshes.glb_texture.shared_texture`.
 
     Raises:
         CaptureError: the file is damaged, or stores its triangles in a form that luxel does not read.

@@ -14,7 +14,7 @@ from luxel.render.geometry.camera import Camera
 from luxel.render.scene import About, Draw, Layers, Scene, check_drawn
 from luxel.scenes.files.ply import write_atomically
 from luxel.scenes.files.reading import reading
-from luxel.scenes.loader import Loader, LoadOptions, Writer
+from luxel.scenes.loading.loader import Loader, LoadOptions, Writer
 
 SUFFIX = ".points"
 
@@ -88,7 +88,7 @@ def write_points(path: Path, points: ColouredPoints, options: Mapping[str, Any])
     )
 
 
-POINTS = Loader(
+LOADER = Loader(
     "a file of points",
     lambda path: path.suffix == SUFFIX,
     load_points,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from luxel.scenes.captures.poses.two_view import VerifiedPairs, fit_of_pairs
+from luxel.scenes.captures.colmap_process.two_view import VerifiedPairs, fit_of_pairs
 
 AGREES = 0.5  # share of a pair's matches that must fit the model's poses
 EXPECTED_ERROR = 1.5  # pixels; a larger reprojection error lowers the score

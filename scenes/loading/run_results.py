@@ -15,8 +15,7 @@ from luxel.render.runs.folder.run_config import has_config
 from luxel.render.runs.folder.run_folder import RunFolder
 from luxel.render.runs.notices import print_once
 from luxel.render.train.state import require_primitives
-from luxel.scenes.files.scenes.registry import find_format, format_of, readable_suffixes
-from luxel.scenes.files.scenes.scene_files import finite_primitives, load_primitives
+from luxel.scenes.files.scene_files import finite_primitives, load_primitives
 
 
 class RunError(LuxelError):
@@ -50,7 +49,7 @@ def load_run_scene(folder: Path, *, keep_non_finite: bool = False) -> Parameters
     or its scene.ply is damaged or older.
 
     Args:
-        keep_non_finite: see `luxel.scenes.files.scenes.scene_files.finite_primitives`.
+        keep_non_finite: see `luxel.scenes.files.scene_files.finite_primitives`.
 
     Raises:
         LuxelError: it has neither, or the checkpoint is of something else.
@@ -169,31 +168,3 @@ def check_axes(path: Path, axes: str | None) -> None:
     """
     if axes is not None and (is_run(path) or (path.is_file() and is_field(path))):
         raise RunError(f"{path}: --scene-axes is for scene files of primitives.", "Leave it out.")
-
-
-def load_any_scene(path: Path, *, keep_non_finite: bool = False, axes: str | None = None) -> Parameters:
-    """The scene of a run folder or of a scene file, of whatever primitive.
-
-    Args:
-        keep_non_finite: see `luxel.scenes.files.scenes.scene_files.finite_primitives`.
-        axes: of a scene file, see `luxel.scenes.load_primitives`.
-
-    Raises:
-        LuxelError: the path is neither, or the file cannot be read.
-    """
-    if is_field_run(path):
-        raise RunError(f"{path}: this is a run of a neural field.", "Give a run of primitives.")
-    check_axes(path, axes)
-    if path.is_dir() and (is_run(path) or format_of(path) is None):
-        return load_run_scene(run_folder(path), keep_non_finite=keep_non_finite)
-    if not path.exists():
-        raise RunError(f"{path}: there is no such file or folder.", "Give a run folder or a scene file.")
-    if path.name == "scene.ply" and (problem := examine(path, None).problem):
-        print_once(f"{problem} It is used as it is.")
-    known = find_format(path)
-    if (known is None or known.load is None) and format_of(path) is None:
-        raise RunError(
-            f"{path}: {path.suffix or 'a file without suffix'} is no scene format that luxel reads.",
-            f"Give a run folder or a file of one of these kinds: {', '.join(readable_suffixes())}.",
-        )
-    return load_primitives(path, keep_non_finite=keep_non_finite, axes=axes)

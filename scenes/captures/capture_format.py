@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from luxel.scenes.captures.contents import CaptureContents
-from luxel.scenes.captures.panoramas.layout import PanoramaOptions
+from luxel.scenes.captures.panorama_options import PanoramaOptions
 
 Progress = Callable[[str, float], None]  # called with the name of a stage and its fraction done in [0, 1]
 
@@ -39,7 +39,7 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class CaptureFormat:
-    """A format of captures on disk; `luxel.scenes.captures.formats.registry` lists all.
+    """A format of captures on disk; `luxel.scenes.captures.registry` lists all.
 
     Args:
         name: for display and error messages.

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from luxel.render.geometry.camera import View
-from luxel.render.runs.folder.strict_json import JsonError, digest_of, require_seal, validated
+from luxel.render.runs.strict_json import JsonError, digest_of, require_seal, validated
 
 FORMAT = 2  # of config.json and checkpoints: 1 has neither checksums of JSON nor identities
 KEY = "identity"  # in config.json

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from luxel.render.backends import Backend
+from luxel.render.raster import Backend
 from luxel.render.scene import Scene
 
 
@@ -16,7 +16,7 @@ class LoadOptions(NamedTuple):
     """How a scene is opened.
 
     Args:
-        keep_non_finite: of primitives, see `luxel.scenes.files.scenes.scene_files.finite_primitives`.
+        keep_non_finite: of primitives, see `luxel.scenes.files.scene_files.finite_primitives`.
         axes: of a file that ignores the specification of its format, see `luxel.scenes.files.axes`.
         backend: rasterizer backend of primitives.
         device: that draws it.

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from luxel.scenes.captures.caching.capture_cache import CaptureCache, content_key
+from luxel.scenes.captures.capture_format import CaptureFormat, ReadOptions
 from luxel.scenes.captures.contents import CaptureContents, image_files
-from luxel.scenes.captures.formats.capture_format import CaptureFormat, ReadOptions
-from luxel.scenes.captures.images.image_list import image_folder
 from luxel.scenes.captures.images.images import check_images
 from luxel.scenes.captures.images.video_frames import choose_frames, decode_frames
 from luxel.scenes.captures.panoramas.recognition import are_panoramas, is_panorama_video
+from luxel.scenes.captures.unposed.image_list import image_folder
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.reading import read_bytes
 

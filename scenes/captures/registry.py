@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from luxel.scenes.captures.cameras.synchronised import CAMERAS
-from luxel.scenes.captures.formats.capture_format import CaptureFormat
+from luxel.scenes.captures.capture_format import CaptureFormat
 from luxel.scenes.captures.formats.colmap import COLMAP
 from luxel.scenes.captures.formats.llff import LLFF
 from luxel.scenes.captures.formats.transforms import TRANSFORMS
-from luxel.scenes.captures.images.image_list import PHOTOGRAPHS
-from luxel.scenes.captures.images.video import VIDEO
+from luxel.scenes.captures.unposed.image_list import PHOTOGRAPHS
+from luxel.scenes.captures.unposed.video import VIDEO
 from luxel.scenes.errors import CaptureError
 
 # In the order in which they are tried: synchronised cameras have files of other formats as their calibration, and
