@@ -112,7 +112,7 @@ test: lint types build $(CUDA_CHECK)
 	$(pytest) -m 'not slow' $(PYTEST_ARGS)
 
 test-all: lint types build $(STAMPS)/docs-tools $(CUDA_CHECK)
-	$(pytest) --error-sites check $(PYTEST_ARGS)
+	$(pytest) --error-sites all $(PYTEST_ARGS)
 
 docs: build $(STAMPS)/docs-tools
 	$(BIN)/python docs/site/build_site.py

@@ -16,7 +16,7 @@ from luxel.render.bounds import Count, OpenShare, Steps
 from luxel.render.train.densify import Strategy, register_strategy
 from luxel.render.train.densify.situation import Refinement, Situation
 from luxel.render.train.step.schedules import Window
-from luxel.render.train.store.optimizer import Optimizer
+from luxel.render.train.store.protocol import ParameterStore
 
 
 @dataclass
@@ -36,14 +36,14 @@ class OpacityBudget(Strategy):
         """The first half of a run, so that the second half repairs what is missing."""
         return Window.scaled(0, steps // 2, self.refine_every, steps, share=0.5)
 
-    def after_step(self, optimizer: Optimizer, now: Situation) -> Refinement | None:
+    def after_step(self, store: ParameterStore, now: Situation) -> Refinement | None:
         """Removes rows of parameters, together with their first and second moments of Adam."""
-        if not self.due(now.step, now.clock, now.steps) or optimizer.count <= self.budget:
+        if not self.due(now.step, now.clock, now.steps) or store.count <= self.budget:
             return None
-        left = max(self.budget, int((1 - self.share) * optimizer.count))
-        opaque = optimizer.scene.opacity_logits.argsort(descending=True, stable=True)
-        removed = optimizer.count - left
-        optimizer.select(opaque[:left].sort().values)
+        left = max(self.budget, int((1 - self.share) * store.count))
+        opaque = store.scene.opacity_logits.argsort(descending=True, stable=True)
+        removed = store.count - left
+        store.select(opaque[:left].sort().values)
         return Refinement(pruned=removed)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from luxel.render.raster.primitive_scene import primitive_scene
 from luxel.scenes.synthetic.toy import ring_cameras, torus_knot
 from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.navigate import Pose
@@ -39,9 +40,9 @@ class NeighbourCount(Panel):
             return
         point = torch.tensor(click.point, dtype=torch.float32)
         with self.page.session.borrow() as scene:
-            distances = (scene.centres - point.to(scene.device)).norm(dim=-1)
+            distances = (scene.centres() - point.to(scene.device)).norm(dim=-1)
             near = int((distances < self.radius.value).sum())
-        self.result.value = f"{near} of {scene.count} {scene.noun}"
+        self.result.value = f"{near} of {scene.count} {scene.about.noun}"
 
 
 def check(app: ViewerApp) -> str:
@@ -61,7 +62,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="A viewer tool that counts Gaussians around a point.")
     parser.add_argument("--check", action="store_true", help="click once without a browser, print and exit")
     arguments = parser.parse_args()
-    session = StaticSession(torus_knot(), name="torus knot")
+    session = StaticSession(primitive_scene(torus_knot()), name="torus knot")
     with ViewerApp(session, port=0 if arguments.check else 8080, panels=[*PANELS, NeighbourCount]) as app:
         if arguments.check:
             print(check(app))

@@ -31,15 +31,7 @@ _SCALARS = {
 _STRUCT = re.compile(r"typedef struct (luxel_\w+_args) \{(.*?)\} \1;", re.DOTALL)
 _FUNCTION = re.compile(r"LUXEL_API (int|int64_t) (luxel_\w+)\(const (luxel_\w+_args)\* args\);")
 _FIELD = re.compile(r"^\s*(?:const )?(\w+)(\*?)\s+(\w+);", re.MULTILINE)
-HEADERS = (
-    "base.h",
-    "raster.h",
-    "surfels.h",
-    "train.h",
-    "field.h",
-    "rays.h",
-    "mesh.h",
-)  # of the folder abi, in the order they are hashed
+BASE = "base.h"  # the header of the folder abi that declares what the others use
 _REBUILD = "Reinstall luxel (`pip install --force-reinstall luxel`, or `make build` in a checkout)."
 
 
@@ -54,15 +46,15 @@ def native_folder() -> Path:
     """
     if chosen := os.environ.get("LUXEL_NATIVE_DIR"):
         folder = Path(chosen)
-        if missing := [name for name in HEADERS if not (folder / "abi" / name).is_file()]:
+        if not (folder / "abi" / BASE).is_file():
             raise NativeError(
-                f"LUXEL_NATIVE_DIR={chosen} holds no abi/{missing[0]}.",
+                f"LUXEL_NATIVE_DIR={chosen} holds no abi/{BASE}.",
                 "Unset it, or point it at luxel/native.",
             )
         return folder
     try:
         for file in importlib.metadata.files("luxel") or []:
-            if file.parts[-3:] == ("native", "abi", HEADERS[0]):
+            if file.parts[-3:] == ("native", "abi", BASE):
                 folder = Path(str(file.locate())).parent.parent
                 if folder.is_dir():
                     return folder.resolve()
@@ -71,10 +63,15 @@ def native_folder() -> Path:
     raise NativeError("The native libraries of luxel are not installed.", _REBUILD)
 
 
+def headers() -> list[Path]:
+    """The headers of the C ABI, in the order in which they are hashed."""
+    return sorted((native_folder() / "abi").glob("*.h"))
+
+
 @functools.cache
 def layouts() -> tuple[dict[str, type[ctypes.Structure]], dict[str, tuple[str, str]], str]:
     """Argument structs by name, functions by name as (result type, struct), and the SHA-256 of the headers."""
-    raw = b"".join((native_folder() / "abi" / name).read_bytes() for name in HEADERS)
+    raw = b"".join(header.read_bytes() for header in headers())
     text = re.sub(r"/\*.*?\*/", "", raw.decode(), flags=re.DOTALL)
     structs: dict[str, type[ctypes.Structure]] = {}
     for name, body in _STRUCT.findall(text):
@@ -109,6 +106,7 @@ class Library:
         self._handle.luxel_abi_sha256.restype = ctypes.c_char_p
         self._handle.luxel_last_error.restype = ctypes.c_char_p
         self._handle.luxel_abi_sizeof.restype = ctypes.c_int64
+        self._handle.luxel_policy.restype = ctypes.c_char_p
         if self._handle.luxel_abi_sha256().decode() != sha256:
             raise NativeError(
                 f"{path.name} was built for another version of luxel (its C ABI differs).", _REBUILD
@@ -131,6 +129,12 @@ class Library:
     def cpu_level(self) -> int:
         """The level of x86-64 that this processor runs: 3 or 1."""
         return self._handle.luxel_cpu_level()
+
+    def policy(self, number: int) -> tuple[str, int, int, int] | None:
+        """Name, row, piece and flags of a policy, see cuda/abi/raster.h; None: there is none of that number."""
+        row, piece, flags = ctypes.c_int32(), ctypes.c_int32(), ctypes.c_int32()
+        name = self._handle.luxel_policy(number, ctypes.byref(row), ctypes.byref(piece), ctypes.byref(flags))
+        return None if name is None else (name.decode(), row.value, piece.value, flags.value)
 
     def call(self, stage: str, device: torch.device, dtype: torch.dtype, **arguments: Any) -> int:
         """Runs a stage on torch's current stream of ``device``.

@@ -21,11 +21,11 @@ from luxel.render.train.config import Checkpoints
 from luxel.render.train.densify import STRATEGIES
 from luxel.render.train.presets import preset
 from luxel.scenes import load_primitives, save_scene
+from luxel.scenes.runs import load_any_scene
 from luxel.scenes.synthetic.toy import ring_cameras, torus_knot
 from luxel.viewer.bench.raster.roofline import count_work, floors
 from luxel.viewer.bench.raster.variants import CameraSample
 from luxel.viewer.cli import main
-from luxel.viewer.scene_loading.runs import load_any_scene
 
 STEPS, SAVED = 30, 15
 
@@ -100,8 +100,8 @@ def check_training(spec: PrimitiveSpec, folder: Path, device: torch.device) -> P
     again = Trainer.resume(cut, capture.train, capture.test, device=device, say=lambda _: None)
     assert again.steps_done == SAVED
     again.run(progress=False)
-    for name, tensor in whole.optimizer.tensors().items():
-        assert torch.equal(tensor, again.optimizer.tensors()[name]), name
+    for name, tensor in whole.store.tensors().items():
+        assert torch.equal(tensor, again.store.tensors()[name]), name
     return whole.scene.to("cpu")
 
 

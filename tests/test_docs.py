@@ -118,6 +118,16 @@ def test_problems_of_a_site_are_noticed(tmp_path: Path) -> None:
     ]
 
 
+def test_the_page_of_errors_has_every_message() -> None:
+    """A row each, and nothing that would end a cell."""
+    pages = site_module("error_page")
+    sites = pages.error_sites.all_sites()
+    rows = [line for line in pages.page().splitlines() if line.startswith("| ")]
+    headings = [row for row in rows if row in ("| message | remedy |", "| exception | message |")]
+    assert len(rows) - len(headings) == len(sites) > 500
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {3}
+
+
 @pytest.mark.slow
 def test_the_site_is_built_without_warnings(tmp_path: Path) -> None:
     """Strictly, with every link and anchor of the HTML followed and nothing loaded from a network."""
@@ -130,5 +140,6 @@ def test_the_site_is_built_without_warnings(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stdout + run.stderr
     assert {path.stem for path in (out / "commands").glob("*.html")} == {*COMMANDS, "index"}
     assert "--holdout-every" in (out / "commands" / "train.html").read_text()
+    assert "The gsplat backend is not installed." in (out / "errors.html").read_text()
     assert "cam_to_world" in (out / "api" / "cameras.html").read_text()
     assert all((out / page.with_suffix(".html").name).exists() for page in (ROOT / "docs").glob("*.md"))

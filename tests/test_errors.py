@@ -1,4 +1,4 @@
-"""Every error message is reached by a test, has a remedy, and advises nothing that does not exist."""
+"""Every error message has a remedy and advises nothing that does not exist; what no test reaches is reported."""
 
 from __future__ import annotations
 
@@ -15,21 +15,6 @@ import error_sites
 import pytest
 import raises
 import recorder
-
-HOW = "run `python -m pytest FILE --error-sites write` with the file of the test that reaches it"
-
-
-def test_every_message_is_reached_by_a_test() -> None:
-    missing = error_sites.not_reached()
-    assert not missing, f"write a test for each, then {HOW}: {missing}"
-
-
-def test_the_list_of_messages_is_up_to_date() -> None:
-    gone = error_sites.reached().keys() - {site.key for site in error_sites.all_sites()}
-    assert not gone, f"these messages are no more; {HOW}: {sorted(gone)}"
-    assert error_sites.PAGE.read_text() == error_sites.page(), (
-        "run `python tests/error_sites.py --write`: docs/errors.md is not up to date"
-    )
 
 
 def test_every_message_has_a_remedy() -> None:
@@ -103,7 +88,6 @@ def odd_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name in cached:
         name.cache_clear()
     monkeypatch.setattr(error_sites, "ROOT", tmp_path)
-    monkeypatch.setattr(error_sites, "REACHED", tmp_path / "reached.json")
     yield tmp_path
     for name in cached:
         name.cache_clear()
@@ -118,36 +102,54 @@ def test_messages_are_read_from_the_code(odd_tree: Path) -> None:
     ]
     (raised,) = error_sites.interface_sites()
     assert raised.key == "render/odd.py::read::ValueError: path must be a file, got {path}"
-    assert len(error_sites.not_reached()) == 5
-    messages, interface = error_sites.page().split(error_sites.INTERFACE_HEAD)
-    assert "| {many} is too many. | Lower it. | none yet |" in messages
-    assert "| ValueError | path must be a file, got {path} | none yet |" in interface
 
 
-def test_notes_become_a_table_of_tests(odd_tree: Path) -> None:
-    """Of two tests the one that reaches less is named; a table of messages is distinguished by its texts."""
-    lines = {site.problem: site.line for site in error_sites.sites()}
+def note_of(tree: Path, template: str, problem: str) -> dict[str, Any]:
+    """What the recorder writes of a message of the odd tree."""
+    line = next(site.line for site in error_sites.sites() if site.problem == template)
+    return {"file": str(tree / "render" / "odd.py"), "line": line, "problem": problem}
 
-    def note(template: str, problem: str, test: str) -> dict[str, object]:
-        file = str(odd_tree / "render" / "odd.py")
-        return {"file": file, "line": lines[template], "problem": problem, "test": test}
 
-    reached = error_plugin.tests_by_site(
+def test_what_no_test_reaches_is_named(odd_tree: Path) -> None:
+    """A table of messages is distinguished by its texts."""
+    reached = error_plugin.reached_sites(
         [
-            note("{many} is too many.", "3 is too many.", "tests/a.py::test_all"),
-            note("{many} is too many.", "3 is too many.", "tests/b.py::test_one[3]"),
-            note("luxel odd: --n {n} is large.", "luxel odd: --n 9 is large.", "tests/a.py::test_all"),
+            note_of(odd_tree, "{many} is too many.", "3 is too many."),
+            note_of(odd_tree, "luxel odd: --n {n} is large.", "luxel odd: --n 9 is large."),
         ]
     )
-    assert {site.problem: tests for site, tests in reached.items()} == {
-        "{many} is too many.": {"tests/a.py::test_all", "tests/b.py::test_one[3]"},
-        "luxel odd: --n {n} is large.": {"tests/a.py::test_all"},
-    }
-    assert error_plugin.merge(reached) == 2
-    table = {key.rsplit("::")[-1]: entry for key, entry in error_sites.reached().items()}
-    assert table["{many} is too many."] == {"test": "tests/b.py::test_one"}
-    lines_printed, missing = error_plugin.summary(reached, {})
-    assert len(missing) == 3 and lines_printed[0] == "error messages: 2 of 5 reached"
+    assert {site.problem for site in reached} == {"{many} is too many.", "luxel odd: --n {n} is large."}
+    lines, failed = error_plugin.summary(error_plugin.chosen_sites("all"), reached)
+    assert failed and lines == [
+        "error messages: 2 of 5 reached",
+        "error message that no test reaches: render/odd.py::read::{path}: {many} {path.stem}.",
+        "error message that no test reaches: render/odd.py::Command.check::luxel odd: --n is small.",
+        "error message that no test reaches: render/odd.py::read::ValueError: path must be a file, got {path}",
+    ]
+
+
+def test_messages_are_chosen_by_file_or_folder(odd_tree: Path) -> None:
+    assert [
+        len(error_plugin.chosen_sites(path)) for path in ("render", "render/", "render/odd.py", "rend")
+    ] == [*(5, 5, 5, 0)]
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_what_the_machine_lacks_excuses_its_messages(
+    missing: bool, odd_tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Aloud, and only where it is missing."""
+    large = next(site for site in error_sites.sites() if "large" in site.problem)
+    need = error_plugin.Need("a GPU", lambda: missing, (large.key,))
+    monkeypatch.setattr(error_plugin, "NEEDS", (need,))
+    lines, failed = error_plugin.summary((large,), set())
+    line = "not reached here, for want of a GPU" if missing else "that no test reaches"
+    assert failed is not missing and lines[1:] == [f"error message {line}: {large.key}"]
+
+
+def test_needs_name_messages_that_exist() -> None:
+    keys = {site.key for site in error_sites.all_sites()}
+    assert not [key for need in error_plugin.NEEDS for key in need.keys if key not in keys]
 
 
 def test_a_remedy_is_compared_with_the_command_that_printed_it() -> None:
@@ -158,13 +160,6 @@ def test_a_remedy_is_compared_with_the_command_that_printed_it() -> None:
     ]
     wrong = error_plugin.wrong_remedies(notes)
     assert wrong == ["luxel view: Give another folder with --run. (--run of luxel view; t.py::a)"]
-
-
-def test_a_skipped_test_excuses_its_message(odd_tree: Path) -> None:
-    large = error_sites.sites()[-1]
-    error_sites.write_reached({large.key: {"test": "tests/c.py::test_gpu"}})
-    lines, missing = error_plugin.summary({}, {"tests/c.py::test_gpu[cuda]": "no GPU"})
-    assert len(missing) == 4 and f"error message not reached here: {large.key}: no GPU" in lines
 
 
 def test_raised_exceptions_are_noted_where_they_are_made(
@@ -180,9 +175,9 @@ def test_raised_exceptions_are_noted_where_they_are_made(
     exec(compile(raises.with_notes(file.read_bytes(), str(file)), str(file), "exec"), names)
     with pytest.raises(ValueError, match=r"^path must be a file, got None$"):
         names["read"](None, [])
-    reached = error_plugin.tests_by_site(error_plugin.notes_in(notes))
-    (name,) = reached.pop(error_sites.interface_sites()[0])
-    assert not reached and name.endswith("test_raised_exceptions_are_noted_where_they_are_made")
+    noted = error_plugin.notes_in(notes)
+    assert error_plugin.reached_sites(noted) == {error_sites.interface_sites()[0]}
+    assert noted[0]["test"].endswith("test_raised_exceptions_are_noted_where_they_are_made")
 
 
 def test_errors_of_child_processes_are_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,5 +187,5 @@ def test_errors_of_child_processes_are_noted(tmp_path: Path, monkeypatch: pytest
     assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 2
     (note,) = error_plugin.notes_in(tmp_path)
     assert note["command"] == "view" and "nothing-here" in note["problem"] and note["remedy"]
-    assert note["file"] == str(error_sites.ROOT / "viewer" / "scene_loading" / "runs.py")
+    assert note["file"] == str(error_sites.ROOT / "scenes" / "runs.py")
     assert "test_errors_of_child_processes_are_noted" in note["test"]

@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from luxel.render.backends import Backend
 from luxel.render.bounds import PORT, Bounds, Options, PositiveShare
 from luxel.render.errors import LuxelError
-from luxel.render.primitives import PRIMITIVES
 
 if TYPE_CHECKING:
     import torch
 
-    from luxel.render.primitives import Parameters
 
 DeviceName = Literal["auto", "cpu", "cuda"]
 POSITIONAL = typing.get_args(tyro.conf.Positional[int])[1]  # how tyro marks an argument without a name
@@ -125,20 +122,6 @@ def pick_device(name: DeviceName) -> torch.device:
     device = best_device() if name == "auto" else torch.device(name)
     library_for(device)
     return device
-
-
-def require_drawable(backend: Backend, scene: Parameters) -> None:
-    """Refuses a scene that a backend has no kernels for.
-
-    Raises:
-        LuxelError: the primitive is not drawn by that backend.
-    """
-    if backend not in PRIMITIVES[scene.primitive].backends:
-        drawn = " and ".join(spec.noun for spec in PRIMITIVES.values() if backend in spec.backends)
-        raise LuxelError(
-            f"--backend {backend}: it draws {drawn} only, and this scene is of {scene.noun}.",
-            "Leave --backend out: luxel's own kernels draw it.",
-        )
 
 
 def given(arguments: Sequence[str], option: str) -> str | None:

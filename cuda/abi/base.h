@@ -1,7 +1,6 @@
 /* The C ABI of luxel's native libraries: conventions of all argument structs, and what the libraries report about themselves.
  *
- * libluxel_cpu and libluxel_cuda export the same functions, declared in the headers of this folder, one per family: raster,
- * surfels, train, field, rays, mesh. Each stage takes one zero-initialised argument struct. A pointer marked "optional" may be null:
+ * libluxel_cpu and libluxel_cuda export the same functions, declared in the headers of this folder, one per family. Each stage takes one zero-initialised argument struct. A pointer marked "optional" may be null:
  * an input is then absent, an output is not computed. Tensors are contiguous and in device memory, unless a comment says
  * "host memory". Pixel centres are at (column + 0.5, row + 0.5). The libraries allocate nothing: outputs, workspaces and
  * temporary storage belong to the caller. Functions return 0, or a negative number after which luxel_last_error() describes
@@ -11,9 +10,8 @@
  * (cudaStream_t). `real` in a field's comment is float or double, as dtype says. A comment gives the direction (in, out, inout; fwd
  * or bwd where a struct serves both passes) and the shape [..].
  *
- * render/native.py parses these headers for its struct layouts, in the order base, raster, surfels, train, field,
- * rays, mesh, and refuses a library that was compiled from different ones: both sides hash the concatenation. The parser needs one
- * field per line. */
+ * render/native.py parses these headers for its struct layouts, and refuses a library that was compiled from different ones: both
+ * sides hash the concatenation in the order of the files' names. The parser needs one field per line. */
 #ifndef LUXEL_ABI_BASE_H
 #define LUXEL_ABI_BASE_H
 

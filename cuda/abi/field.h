@@ -170,13 +170,6 @@ typedef struct luxel_colour_inputs_args {
 LUXEL_API int luxel_colour_inputs_fwd(const luxel_colour_inputs_args* args);
 LUXEL_API int luxel_colour_inputs_bwd(const luxel_colour_inputs_args* args);
 
-#define LUXEL_FIELD_STRUCTS(X) \
-  X(luxel_encode_grid_args) \
-  X(luxel_mlp_args) \
-  X(luxel_order_positions_args) \
-  X(luxel_field_args) \
-  X(luxel_colour_inputs_args)
-
 #ifdef __cplusplus
 }
 #endif

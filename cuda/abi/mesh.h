@@ -60,10 +60,6 @@ typedef struct luxel_trace_rays_args {
 } luxel_trace_rays_args;
 LUXEL_API int luxel_trace_rays(const luxel_trace_rays_args* args);
 
-#define LUXEL_MESH_STRUCTS(X) \
-  X(luxel_mesh_distance_args) \
-  X(luxel_trace_rays_args)
-
 #ifdef __cplusplus
 }
 #endif

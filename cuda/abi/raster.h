@@ -12,16 +12,18 @@ extern "C" {
 #endif
 
 enum { LUXEL_TILE = 16 }; /* px, side of a tile */
-/* Policies of the tile rasterizer (cuda/math/raster/policy.h), by number. */
-enum { LUXEL_GAUSSIANS = 0, LUXEL_CONVEXES = 1, LUXEL_SURFELS = 2 };
-/* R of each primitive. Every splat starts with x, y (px), opacity, depth. A convex has at most so many corners. */
-enum { LUXEL_GAUSSIAN_ROW = 8, LUXEL_CONVEX_ROW = 28, LUXEL_SURFEL_ROW = 12, LUXEL_CORNERS = 8 };
+/* Of a convex, at most. */
+enum { LUXEL_CORNERS = 8 };
 /* Numbers of a lens: model (0: radial and tangential, 1: fisheye), k1, k2, k3, k4, p1, p2, limit. See cuda/math/camera/lens.h. */
 enum { LUXEL_LENS = 8 };
 /* Numbers of a rolling shutter, see cuda/math/camera/shutter.h. */
 enum { LUXEL_SHUTTER = 8 };
-/* On the GPU the list of a tile is divided into pieces of so many instances. */
-enum { LUXEL_GAUSSIAN_PIECE = 256, LUXEL_CONVEX_PIECE = 128, LUXEL_SURFEL_PIECE = 256 };
+/* Policies of the tile rasterizer: how a primitive is drawn, by its place in cuda/math/raster/policies.h. */
+enum { LUXEL_MULTI_EDGE = 1, LUXEL_HAS_ABSOLUTE = 2, LUXEL_PIXEL_DEPTH = 4 };
+/* The name of a policy, null if there is no such number; with R, the numbers of a splat, which starts with x, y (px), opacity, depth;
+ * PIECE, the instances of a piece, into which the list of a tile is divided on the GPU; and flags: alpha is a loop over edges, slots
+ * 3 and 7 of g_splats can be absolute gradients, the depth differs from pixel to pixel. */
+LUXEL_API const char* luxel_policy(int32_t number, int32_t* row, int32_t* piece, int32_t* flags);
 
 /* project_gaussians: 3D Gaussians to 2D splats, per camera (EWA splatting, Zwicker et al. 2002; Kerbl et al. 2023).
  *
@@ -237,17 +239,17 @@ LUXEL_API int luxel_project_convexes_bwd(const luxel_project_convexes_args* args
 /* bin_splats: lists, per tile, the splats that touch it, nearest first. An instance is a pair of a splat and a tile.
  *
  * instances [capacity]: indices c*N+n. ranges [C*T,2]: first and one past the last instance of each tile.
- * If there are more instances than capacity, lists are truncated and overflow[0] is set to 1. PIECE: that of the primitive. */
+ * If there are more instances than capacity, lists are truncated and overflow[0] is set to 1. PIECE: that of the policy. */
 typedef struct luxel_bin_splats_args {
   int32_t dtype;
   int32_t device;
   void* stream;
-  const void* splats;         /* in  real [C,N,R], R of the primitive */
+  const void* splats;         /* in  real [C,N,R], R of the policy */
   const int32_t* tile_counts; /* in  [C,N] */
   const int64_t* totals;      /* in  [2] */
   int32_t count;              /* N */
   int32_t cameras;            /* C */
-  int32_t primitive;          /* LUXEL_GAUSSIANS, ... */
+  int32_t policy;             /* number, see luxel_policy */
   int32_t width;              /* px */
   int32_t height;             /* px */
   int64_t visible_capacity;   /* most visible splats, at least totals[0] */
@@ -255,7 +257,7 @@ typedef struct luxel_bin_splats_args {
   int32_t* instances;         /* out [capacity] */
   int32_t* ranges;            /* out [C*T,2] */
   int32_t* overflow;          /* out [1] */
-  int32_t* plan;              /* out [4*C*T + 2*(capacity/PIECE) + 1] optional, for blend_<primitive> on the GPU. [C*T] tiles
+  int32_t* plan;              /* out [4*C*T + 2*(capacity/PIECE) + 1] optional, for blend on the GPU. [C*T] tiles
                                  ordered by length of list, longest first; [C*T] index of each tile's first row in `states`
                                  of blend; [C*T + capacity/PIECE,2] tile of each piece and index of the piece in the
                                  tile's list, -1 for unused rows; [1] number of tiles with long lists */
@@ -265,8 +267,7 @@ typedef struct luxel_bin_splats_args {
 LUXEL_API int64_t luxel_bin_splats_workspace(const luxel_bin_splats_args* args); /* ignores pointers */
 LUXEL_API int luxel_bin_splats(const luxel_bin_splats_args* args);
 
-/* blend_<primitive>: front-to-back alpha blending of splats' values per pixel; one struct for all primitives, which differ in
- * the layout of a splat.
+/* blend: front-to-back alpha blending of splats' values per pixel.
  *
  * image = sum_i T_i alpha_i value_i + T_end background with T_i = prod_{j<i} (1 - alpha_j). alpha_i is capped at max_alpha and
  * skipped below 1/255; a pixel ends before T would fall to 1e-4. PIECE as in bin_splats. */
@@ -274,7 +275,7 @@ typedef struct luxel_blend_args {
   int32_t dtype;
   int32_t device;
   void* stream;
-  const void* splats;         /* in  real [C,N,R], R of the primitive; on the GPU 16-byte aligned */
+  const void* splats;         /* in  real [C,N,R], R of the policy; on the GPU 16-byte aligned */
   const void* values;         /* in  real [C,N,D] */
   const int32_t* instances;   /* in  [capacity] */
   const int32_t* ranges;      /* in  [C*T,2] */
@@ -285,12 +286,13 @@ typedef struct luxel_blend_args {
   int32_t cameras;            /* C */
   int32_t width;              /* px */
   int32_t height;             /* px */
+  int32_t policy;             /* number, see luxel_policy */
   int32_t channels;           /* D: one of 3 4 6 7 8 16 */
-  int32_t absolute;           /* bwd: 1 to sum each pixel's |g_x|, |g_y| into elements 3, 7 of g_splats; not of convexes */
-  int32_t depth_moments;      /* surfels: 1: value 3 is the centre's depth, blended as that of each pixel; 2: value 4, its square, too */
+  int32_t absolute;           /* bwd: 1 to sum each pixel's |g_x|, |g_y| into elements 3, 7 of g_splats; LUXEL_HAS_ABSOLUTE */
+  int32_t depth_moments;      /* LUXEL_PIXEL_DEPTH: 1: value 3 is the centre's depth, blended as that of each pixel; 2: value 4, its square, too */
   int32_t deterministic;      /* 1 to sum in a fixed order on the GPU too, as the CPU always does */
   int32_t raw_moments;        /* bwd: 1 to leave raw moments in g_splats, which project_convexes_bwd turns into gradients as it
-                                 reads them; convexes on the GPU only */
+                                 reads them; LUXEL_MULTI_EDGE on the GPU only */
   float max_alpha;            /* in (0,1) */
   void* image;                /* fwd out  real [C,H,W,D] */
   void* transmittance;        /* fwd out, bwd in  real [C,H,W]: T_end */
@@ -299,7 +301,7 @@ typedef struct luxel_blend_args {
   int32_t* contributors;      /* fwd out  [C,H,W] optional: number of splats that contributed */
   void* median_depth;         /* fwd out  real [C,H,W] optional: depth where T falls to 1/2, 0 if it does not */
   void* states;               /* fwd out, bwd in  real [capacity/PIECE,D+1,256] GPU only, fwd: optional: values and T that
-                                 each pixel has accumulated after each piece but the last of a list. Convexes: followed
+                                 each pixel has accumulated after each piece but the last of a list. LUXEL_MULTI_EDGE: followed
                                  by uint32 [capacity/32+C*T+1,8], 16-byte aligned: a bit for each splat of a list, 32
                                  per word, set if it contributed to a pixel of that 8x4 block of the tile */
   const void* final_image;    /* bwd in   real [C,H,W,D] GPU only: image of the forward pass */
@@ -308,18 +310,12 @@ typedef struct luxel_blend_args {
   void* g_splats;             /* bwd out  real [C,N,R]; added to, zeroed by the caller */
   void* g_values;             /* bwd out  real [C,N,D]; added to, zeroed by the caller */
   void* g_background;         /* bwd out  real [C,D] optional; added to, zeroed by the caller */
-  void* workspace;            /* bwd  luxel_blend_<primitive>_workspace() bytes, 256-byte aligned */
+  void* workspace;            /* bwd  luxel_blend_workspace() bytes, 256-byte aligned */
   int64_t workspace_bytes;
 } luxel_blend_args;
-LUXEL_API int64_t luxel_blend_gaussians_workspace(const luxel_blend_args* args); /* for bwd */
-LUXEL_API int luxel_blend_gaussians_fwd(const luxel_blend_args* args);
-LUXEL_API int luxel_blend_gaussians_bwd(const luxel_blend_args* args);
-LUXEL_API int64_t luxel_blend_convexes_workspace(const luxel_blend_args* args);
-LUXEL_API int luxel_blend_convexes_fwd(const luxel_blend_args* args);
-LUXEL_API int luxel_blend_convexes_bwd(const luxel_blend_args* args);
-LUXEL_API int64_t luxel_blend_surfels_workspace(const luxel_blend_args* args);
-LUXEL_API int luxel_blend_surfels_fwd(const luxel_blend_args* args);
-LUXEL_API int luxel_blend_surfels_bwd(const luxel_blend_args* args);
+LUXEL_API int64_t luxel_blend_workspace(const luxel_blend_args* args); /* for bwd */
+LUXEL_API int luxel_blend_fwd(const luxel_blend_args* args);
+LUXEL_API int luxel_blend_bwd(const luxel_blend_args* args);
 
 /* label_votes: how much of each label's pixels a primitive contributes to: sums of T alpha over the pixels of a label, T and
  * alpha as in blend; the argmax by label is the optimum of FlashSplat's programme (Shen et al. 2024).
@@ -336,14 +332,14 @@ typedef struct luxel_label_votes_args {
   int32_t dtype;
   int32_t device;
   void* stream;
-  const void* splats;         /* in  real [C,N,R], R of the primitive; on the GPU 16-byte aligned */
+  const void* splats;         /* in  real [C,N,R], R of the policy; on the GPU 16-byte aligned */
   const int32_t* instances;   /* in  [capacity] */
   const int32_t* ranges;      /* in  [C*T,2] */
   int64_t capacity;
   const int32_t* plan;        /* in  of bin_splats, GPU only */
   int32_t count;              /* N */
   int32_t cameras;            /* C */
-  int32_t primitive;          /* LUXEL_GAUSSIANS, ... */
+  int32_t policy;             /* number, see luxel_policy */
   int32_t width;              /* px */
   int32_t height;             /* px */
   float max_alpha;            /* in (0,1) */
@@ -366,14 +362,14 @@ typedef struct luxel_label_render_args {
   int32_t dtype;
   int32_t device;
   void* stream;
-  const void* splats;         /* in  real [C,N,R], R of the primitive; on the GPU 16-byte aligned */
+  const void* splats;         /* in  real [C,N,R], R of the policy; on the GPU 16-byte aligned */
   const int32_t* instances;   /* in  [capacity] */
   const int32_t* ranges;      /* in  [C*T,2] */
   int64_t capacity;
   const int32_t* plan;        /* in  of bin_splats, GPU only */
   int32_t count;              /* N */
   int32_t cameras;            /* C */
-  int32_t primitive;          /* LUXEL_GAUSSIANS, ... */
+  int32_t policy;             /* number, see luxel_policy */
   int32_t width;              /* px */
   int32_t height;             /* px */
   float max_alpha;            /* in (0,1) */
@@ -385,14 +381,19 @@ typedef struct luxel_label_render_args {
 } luxel_label_render_args;
 LUXEL_API int luxel_label_render(const luxel_label_render_args* args);
 
-#define LUXEL_RASTER_STRUCTS(X) \
-  X(luxel_project_gaussians_args) \
-  X(luxel_project_gaussians4d_args) \
-  X(luxel_project_convexes_args) \
-  X(luxel_bin_splats_args) \
-  X(luxel_blend_args) \
-  X(luxel_label_votes_args) \
-  X(luxel_label_render_args)
+/* probe: alpha of M splats at one point of the image, before the cap; 0 where the policy gives none. */
+typedef struct luxel_probe_args {
+  int32_t dtype;
+  int32_t device;
+  void* stream;
+  const void* splats;         /* in  real [M,R], R of the policy */
+  int32_t count;              /* M */
+  int32_t policy;             /* number, see luxel_policy */
+  double x;                   /* px */
+  double y;                   /* px */
+  void* alpha;                /* out real [M] */
+} luxel_probe_args;
+LUXEL_API int luxel_probe(const luxel_probe_args* args);
 
 #ifdef __cplusplus
 }

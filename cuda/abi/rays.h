@@ -270,14 +270,6 @@ typedef struct luxel_sphere_trace_args {
 LUXEL_API int luxel_sphere_trace_begin(const luxel_sphere_trace_args* args);
 LUXEL_API int luxel_sphere_trace_step(const luxel_sphere_trace_args* args);
 
-#define LUXEL_RAYS_STRUCTS(X) \
-  X(luxel_draw_pixels_args) \
-  X(luxel_march_rays_args) \
-  X(luxel_visible_samples_args) \
-  X(luxel_composite_args) \
-  X(luxel_render_wave_args) \
-  X(luxel_sphere_trace_args)
-
 #ifdef __cplusplus
 }
 #endif

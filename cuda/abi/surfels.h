@@ -70,8 +70,6 @@ typedef struct luxel_project_surfels_args {
 LUXEL_API int luxel_project_surfels_fwd(const luxel_project_surfels_args* args);
 LUXEL_API int luxel_project_surfels_bwd(const luxel_project_surfels_args* args);
 
-#define LUXEL_SURFELS_STRUCTS(X) X(luxel_project_surfels_args)
-
 #ifdef __cplusplus
 }
 #endif

@@ -372,22 +372,6 @@ typedef struct luxel_view_adam_args {
 } luxel_view_adam_args;
 LUXEL_API int luxel_view_adam(const luxel_view_adam_args* args);
 
-#define LUXEL_TRAIN_STRUCTS(X) \
-  X(luxel_photometric_loss_args) \
-  X(luxel_adam_args) \
-  X(luxel_gather_view_args) \
-  X(luxel_count_step_args) \
-  X(luxel_alpha_slope_args) \
-  X(luxel_depth_loss_args) \
-  X(luxel_langevin_noise_args) \
-  X(luxel_relocate_args) \
-  X(luxel_neighbours_args) \
-  X(luxel_opacity_entropy_args) \
-  X(luxel_velocity_consistency_args) \
-  X(luxel_view_exposure_args) \
-  X(luxel_view_pose_args) \
-  X(luxel_view_adam_args)
-
 #ifdef __cplusplus
 }
 #endif

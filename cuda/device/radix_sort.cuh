@@ -4,6 +4,7 @@
 // that makes the keys; the look-back words of a pass are zeroed by the preceding kernel.
 #pragma once
 
+#include "math/hd.h"
 #include "device/launch.cuh"
 #include "device/look_back.cuh"
 

@@ -4,8 +4,7 @@
 //
 // Contains everything that the tile rasterizer requires of a primitive, and nothing else (math/raster/policy.h describes the interface,
 // math/raster/policy_check.h checks it). Copy this file, change the formula and its derivatives, and keep the names. A primitive that
-// ships also needs a number and a row width in abi/raster.h, a projection that fills its rows (kernels/raster/project), and two
-// short files that instantiate the rasterizer (kernels/raster/blend/blend_gaussians.{cpp,cu}).
+// ships also needs a line in math/raster/policies.h and a projection that fills its rows (kernels/raster/project).
 #pragma once
 
 #include "math/raster/policy_check.h"

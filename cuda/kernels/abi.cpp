@@ -1,11 +1,5 @@
 // What both libraries report about themselves: the hash and struct sizes of their ABI, and the last error of the calling thread.
-#include "abi/base.h"
-#include "abi/field.h"
-#include "abi/mesh.h"
-#include "abi/raster.h"
-#include "abi/rays.h"
-#include "abi/surfels.h"
-#include "abi/train.h"
+#include "abi_structs.h"  // made by CMake of all headers in abi
 #include "kernels/error.h"
 
 #include <cstdarg>
@@ -35,12 +29,7 @@ const char* luxel_abi_sha256(void) { return LUXEL_ABI_SHA256; }
 int64_t luxel_abi_sizeof(const char* name) {
 #define LUXEL_SIZEOF(type) \
   if (std::strcmp(name, #type) == 0) return static_cast<int64_t>(sizeof(type));
-  LUXEL_RASTER_STRUCTS(LUXEL_SIZEOF)
-  LUXEL_SURFELS_STRUCTS(LUXEL_SIZEOF)
-  LUXEL_TRAIN_STRUCTS(LUXEL_SIZEOF)
-  LUXEL_FIELD_STRUCTS(LUXEL_SIZEOF)
-  LUXEL_RAYS_STRUCTS(LUXEL_SIZEOF)
-  LUXEL_MESH_STRUCTS(LUXEL_SIZEOF)
+  LUXEL_STRUCTS(LUXEL_SIZEOF)
 #undef LUXEL_SIZEOF
   return -1;
 }

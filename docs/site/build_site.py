@@ -3,8 +3,8 @@
 python docs/site/build_site.py [--out build/site]
 
 The pages are those of docs/, the README, CHANGELOG, CONTRIBUTING and SECURITY, the help of every command, the scripts
-of examples/ and the docstrings of the public modules. They are put together in a folder beside the site, then Sphinx
-makes HTML of them; its warnings are errors. At last every link and anchor of the HTML is followed.
+of examples/, the error messages and the docstrings of the public modules. They are put together in a folder beside the
+site, then Sphinx makes HTML of them; its warnings are errors. At last every link and anchor of the HTML is followed.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ sys.path.insert(0, str(SITE))
 
 import api_pages  # noqa: E402
 import command_pages  # noqa: E402
+import error_page  # noqa: E402
 import site_links  # noqa: E402
 
 # Pages that stand outside of docs/, and their names on the site.
@@ -88,6 +89,7 @@ def write_pages(folder: Path) -> None:
         (folder / place).write_text(text + contents() if place == "index.md" else text)
     shutil.copytree(ROOT / "docs" / "images", folder / "images")
     (folder / "examples.md").write_text(examples_page())
+    (folder / "errors.md").write_text(error_page.page())
     for name, pages in {"commands": command_pages.pages(), "api": api_pages.pages()}.items():
         (folder / name).mkdir()
         for file, text in pages.items():

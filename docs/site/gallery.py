@@ -28,9 +28,9 @@ from luxel.render.segment.objects import load_objects
 from luxel.render.surfaces.scene_surface import scene_surface
 from luxel.scenes.captures.demo import demo_path
 from luxel.scenes.paths import orbit, orbit_like
+from luxel.scenes.runs import load_any_scene
 from luxel.scenes.synthetic.captures.dnerf import monocular_camera_samples
 from luxel.viewer.cli import main as command
-from luxel.viewer.scene_loading.runs import load_drawable
 from luxel.viewer.web.inspection.legend import false_colour
 from luxel.viewer.web.navigate import find_extent
 
@@ -89,9 +89,7 @@ def train_missing(runs: Path) -> None:
 
 
 def scene_of(run: Path) -> Parameters:
-    scene = load_drawable(run)
-    assert isinstance(scene, Parameters)
-    return scene
+    return load_any_scene(run)
 
 
 def orbit_of(capture: Path, frames: int, side: int = SIDE) -> list[Camera]:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.errors import LuxelError
-from luxel.render.geometry.camera import Pixels, View
+from luxel.render.geometry.camera import Camera, Pixels, View
 from luxel.render.metrics.depth import DepthErrors, depth_errors
 from luxel.render.metrics.image_metrics import (
     LPIPS_MIN_SIDE,
@@ -26,6 +26,7 @@ from luxel.render.metrics.image_metrics import (
 from luxel.render.metrics.pose_refinement import refine_camera
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.raster.rasterize import rasterize
+from luxel.render.scene import Draw, Scene
 
 METRICS = ("psnr", "ssim", "lpips")
 # Columns that are there only where they were computed: headings, name and unit in a sentence, digits.
@@ -131,7 +132,7 @@ class Evaluation:
 
 
 def evaluate(
-    scene: Parameters,
+    scene: Parameters | Scene,
     views: Sequence[View],
     *,
     background: Sequence[float] | Tensor = (0.0, 0.0, 0.0),
@@ -154,7 +155,7 @@ def evaluate(
     replace those of the render there).
 
     Args:
-        scene: any primitives.
+        scene: any primitives; or a scene, which draws itself.
         views: cameras with images.
         background: RGB in [0, 1] behind the scene and behind transparent parts of the images.
         device: where to render and compare; None: the device of the scene.
@@ -182,7 +183,11 @@ def evaluate(
             "There are no views to evaluate.", "Hold some views out, or name the training views."
         )
     device = scene.device if device is None else torch.device(device)
-    scene = scene.detach().to(device)
+    if isinstance(scene, Scene):
+        scene = scene if scene.device == device else scene.to(device)
+        render = renderer_of(scene)
+    else:
+        scene = scene.detach().to(device)
     behind = torch.as_tensor(background, dtype=torch.float32).to(device)
     perceptual = _perceptual(device, say) if lpips else None
     scores = []
@@ -235,6 +240,36 @@ def evaluate(
         if on_view is not None:
             on_view(view, score, image, truth)
     return Evaluation(scores)
+
+
+@dataclass(frozen=True)
+class RenderedView:
+    """A view of a scene: rgb [H, W, 3]; alpha and depth [H, W], None where the scene has none."""
+
+    rgb: Tensor
+    alpha: Tensor | None
+    depth: Tensor | None
+
+
+def renderer_of(scene: Scene) -> Callable[..., RenderedView]:
+    """Draws a scene, called like luxel.render.raster.rasterize with that scene."""
+
+    def render(
+        _: Any,
+        camera: Camera,
+        *,
+        background: Tensor | None,
+        time: float,
+        antialiased: bool,
+        depth: bool = False,
+    ) -> RenderedView:
+        layers = ("colour", "alpha", "depth") if depth else ("colour", "alpha")
+        chosen = tuple(name for name in layers if name in scene.about.layers)
+        options = scene.about.chosen(antialiased=antialiased)
+        images = scene.draw(camera, Draw(chosen, time, background, None, options)).images
+        return RenderedView(images["colour"], images.get("alpha"), images.get("depth"))
+
+    return render
 
 
 def further_in_words(name: str, value: float) -> str:

@@ -3,15 +3,12 @@
 Importing it needs no torch: specifications import what computes with a primitive on first use.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Literal
 
 from luxel.render.errors import LuxelError
 from luxel.render.lazy_exports import lazy_exports
-from luxel.render.primitives.convexes.spec import SPEC as CONVEXES
-from luxel.render.primitives.gaussians.spec import SPEC as GAUSSIANS
-from luxel.render.primitives.gaussians4d.spec import SPEC as GAUSSIANS4D
 from luxel.render.primitives.spec import PrimitiveEngine, PrimitiveSpec
-from luxel.render.primitives.surfels.spec import SPEC as SURFELS
 
 if TYPE_CHECKING:
     from luxel.render.primitives.convexes.parameters import Convexes
@@ -44,10 +41,15 @@ def spec_of(name: str) -> PrimitiveSpec:
     return PRIMITIVES[name]
 
 
-register(GAUSSIANS)
-register(GAUSSIANS4D)
-register(CONVEXES)
-register(SURFELS)
+# Folders of this one whose specification is registered, in the order of help texts and reports: a line for each.
+BUILT_IN = (
+    "gaussians",
+    "gaussians4d",
+    "convexes",
+    "surfels",
+)
+for _name in BUILT_IN:
+    register(import_module(f"{__name__}.{_name}.spec").SPEC)
 
 if TYPE_CHECKING:
     PrimitiveName = str

@@ -57,7 +57,7 @@ class Parameters(ABC):
         antialiases: whether Mip-Splatting's opacity compensation applies to them.
         resizable: whether the viewer can draw them larger or smaller about their centres, see `scaled`.
         planar: whether `luxel.render.primitives.planes` gives them a depth that varies over their pixels.
-        policy: the splat that the tile rasterizer blends, "gaussians", "convexes" or "surfels".
+        policy: the splat that the tile rasterizer blends, see `luxel.render.ops.raster.policies`.
     """
 
     names: ClassVar[tuple[str, ...]]

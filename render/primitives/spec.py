@@ -59,10 +59,14 @@ class GeometryImages(NamedTuple):
 
 
 class Rows(Protocol):
-    """The rows of parameters that an optimizer holds, which are added, removed and reordered."""
+    """The rows of a store of parameters, which are added, removed and reordered."""
 
-    version: int  # increases whenever rows are added, removed or reordered
     inverse_count: Tensor  # 1 / N, [1]
+
+    @property
+    def version(self) -> int:
+        """Increases whenever rows are added, removed or reordered."""
+        ...
 
     @property
     def count(self) -> int:
@@ -82,7 +86,7 @@ class AuxiliaryState(Protocol):
     function of the steps that took effect, so that a run resumed from a checkpoint continues as if it had not stopped.
     """
 
-    def plan(self, step: int, optimizer: Rows) -> bool:
+    def plan(self, step: int, store: Rows) -> bool:
         """Allocates all rows; returns whether step number ``step`` renews the state. Called before every step."""
         ...
 
@@ -94,11 +98,11 @@ class AuxiliaryState(Protocol):
         """A term of the loss, from the primitives and which of them a view of the step sees (bool [N])."""
         ...
 
-    def tensors(self, optimizer: Rows) -> dict[str, Tensor]:
+    def tensors(self, store: Rows) -> dict[str, Tensor]:
         """Tensors for a checkpoint, by name; none if the next step renews the state anyway."""
         ...
 
-    def restore(self, tensors: dict[str, Tensor], optimizer: Rows) -> None:
+    def restore(self, tensors: dict[str, Tensor], store: Rows) -> None:
         """The reverse of `tensors`; where tensors are missing or have another shape, the next step renews the state."""
         ...
 

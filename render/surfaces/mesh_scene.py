@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,14 +20,15 @@ from luxel.render.geometry.lens import require_pinhole
 from luxel.render.mesh.tree import MeshTree
 from luxel.render.mesh.triangles import SurfaceSampler, TriangleMesh, merged
 from luxel.render.ops.mesh.trace_rays import trace_camera
-from luxel.render.raster.rasterize import Frame
 from luxel.render.runs.memory import free_memory
+from luxel.render.scene import About, Draw, Extent, Layers, Scene, check_drawn
 
 GREY = 0.8  # of shaded surfaces, sRGB
 AMBIENT = 0.3  # share of the light of a surface that is seen edge-on
 SHARP = 0.85  # cosine of the angle of a triangle to its vertex normal below which its edges are shown sharp
 FEWEST_PLACES = 512  # points that mark place and size of a mesh
 ONE_SIDED = 0.15  # length of the mean of its normals above which a mesh faces one side
+LAYERS = ("colour", "alpha", "depth", "median_depth", "normal")
 BYTES = 640  # of memory per triangle while a mesh is prepared
 
 
@@ -46,7 +48,7 @@ class Image(NamedTuple):
 
 @dataclass
 class MeshScene:
-    """A mesh with what drawing needs; has the attributes of `luxel.viewer.scene_loading.drawable.Drawable`.
+    """A mesh with what drawing needs.
 
     Args:
         mesh: float32, with at least one triangle; all of its vertices are finite.
@@ -63,13 +65,6 @@ class MeshScene:
     image: Image | None = None
     up: tuple[float, float, float] | None = None
     metres: float | None = None
-
-    noun: ClassVar[str] = "triangles"
-    outputs: ClassVar[tuple[str, ...]] = ("colour", "alpha", "depth", "normals", "shaded")
-    moves: ClassVar[bool] = False
-    antialiases: ClassVar[bool] = False
-    resizable: ClassVar[bool] = False
-    flat: ClassVar[bool] = False
 
     @staticmethod
     def build(mesh: TriangleMesh, rgb: Tensor | None = None, image: Image | None = None) -> MeshScene:
@@ -128,23 +123,6 @@ class MeshScene:
         x, y, z = (mean / mean.norm()).tolist()
         return x, y, z
 
-    @property
-    def opacities(self) -> Tensor:
-        """Those of `centres`: 1, [P]."""
-        return self.centres.new_ones(len(self.centres))
-
-    def tensors(self) -> dict[str, Tensor]:
-        """What has to be finite of each triangle, by name."""
-        return {"corners": self.mesh.corners()}
-
-    def numbers(self) -> dict[str, int]:
-        """The number of triangles, under the key that a trainer's ``status`` uses."""
-        return {"count": self.count}
-
-    def detach(self) -> Self:
-        """Itself: there are no gradients."""
-        return self
-
     def to(self, device: torch.device | str) -> MeshScene:
         """On another device."""
         image = self.image and Image(
@@ -173,23 +151,13 @@ class MeshScene:
         assert values is not None
         return values.float()[self.mesh.faces.long()].flatten(1)
 
-    def render(
-        self,
-        camera: Camera,
-        *,
-        background: Tensor | None = None,
-        depth: bool = False,
-        normals: bool = False,
-        shaded: bool = False,
-    ) -> Frame:
-        """An image of the mesh; called like `luxel.render.raster.rasterize.rasterize`.
+    def draw(self, camera: Camera, drawn: Draw) -> Layers:
+        """Images of the mesh.
 
         Args:
             camera: one pinhole, on the mesh's device.
-            background: colour in [0, 1] behind the mesh, [3]; None: black.
-            depth: also the depth along the optical axis, exact.
-            normals: also world-space normals towards the camera, of length 1.
-            shaded: light a grey surface from the camera instead of showing the colours.
+            drawn: of `LAYERS`; the depth along the optical axis is exact, normals have length 1 and point to the
+                camera. The option "shaded" lights a grey surface from the camera instead of showing the colours.
 
         Raises:
             LuxelError: the camera has a lens.
@@ -200,9 +168,10 @@ class MeshScene:
         met = hits.face >= 0
         pixels = torch.nonzero(met)[:, 0]
         faces, weights = hits.face[pixels], hits.weights[pixels]
-        behind = hits.t.new_zeros(3) if background is None else background.to(hits.t)
+        behind = hits.t.new_zeros(3) if drawn.background is None else drawn.background.to(hits.t)
         towards = None
-        lit = shaded or not self.coloured
+        normals = "normal" in drawn.layers
+        lit = drawn.options.get("shaded", False) or not self.coloured
         if normals or lit:
             towards = torch.nn.functional.normalize(_blend(self.corner_normals, faces, weights), dim=-1)
             towards *= torch.where(hits.front[pixels], 1.0, -1.0)[:, None]
@@ -212,30 +181,60 @@ class MeshScene:
         else:
             colours = self._colours(_blend(self.corner_values, faces, weights))
         rgb = behind.repeat(height * width, 1).index_copy_(0, pixels, colours)
-        z = hits.t.view(height, width) if depth else None
-        directions = None
+        images = {"colour": rgb.view(height, width, 3)}
+        if "alpha" in drawn.layers:
+            images["alpha"] = 1 - (~met).to(hits.t.dtype).view(height, width)
+        for name in {"depth", "median_depth"} & set(drawn.layers):
+            images[name] = hits.t.view(height, width)
         if normals:
             assert towards is not None
-            directions = rgb.new_zeros(rgb.shape).index_copy_(0, pixels, towards).view(height, width, 3)
-        return Frame(
-            rgb.view(height, width, 3),
-            (~met).to(hits.t.dtype).view(height, width),
-            z,
-            z,
-            directions,
-            features=None,
-            count=None,
-            splats=None,
-            tile_counts=hits.face.new_zeros(0),
-            totals=None,
-            overflow=None,
-        )
+            directions = rgb.new_zeros(rgb.shape).index_copy_(0, pixels, towards)
+            images["normal"] = directions.view(height, width, 3)
+        return Layers(images)
 
     def _colours(self, values: Tensor) -> Tensor:
         """Colours in [0, 1] of values between corners, [P, 2] or [P, 3], to [P, 3]."""
         if self.image is None:
             return values.mul_(1 / 255)
         return bilinear(self.image.pixels, values - values.floor() if self.image.repeats else values)
+
+
+def mesh_scene(mesh: MeshScene) -> Scene:
+    """A mesh as a scene, on its device; its first camera is on the side that it faces, a little above."""
+    about = About("triangles", LAYERS, ("shaded",), mesh.up, _first_side(mesh), mesh.metres)
+
+    def extent(time: float) -> tuple[Tensor, Tensor]:
+        return mesh.centres, mesh.centres.new_ones(len(mesh.centres))
+
+    def finite() -> Tensor:
+        return torch.isfinite(mesh.mesh.corners().reshape(mesh.count, -1)).all(-1)
+
+    def draw(camera: Camera, drawn: Draw) -> Layers:
+        check_drawn(about, drawn)
+        return mesh.draw(camera, drawn)
+
+    return Scene(
+        about,
+        mesh.device,
+        lambda: {"count": mesh.count},
+        lambda: mesh.centres,
+        draw,
+        lambda device: mesh_scene(mesh.to(device)),
+        {MeshScene: mesh, Extent: Extent(extent, finite)},
+    )
+
+
+def _first_side(mesh: MeshScene) -> tuple[float, float, float] | None:
+    """The direction to a good first camera; None: any."""
+    if mesh.front is None:
+        return None
+    up = np.array((0.0, -1.0, 0.0) if mesh.up is None else mesh.up)
+    level = np.array(mesh.front) - float(np.dot(mesh.front, up)) * up
+    length = float(np.linalg.norm(level))
+    if not length > 0.2:
+        return None
+    x, y, z = (1.5 * level / length + 0.3 * up).tolist()
+    return x, y, z
 
 
 def _blend(corners: Tensor, faces: Tensor, weights: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ from luxel.render.runs.checkpoints.tensor_schema import (
 from luxel.render.runs.folder.identity import views_digest
 from luxel.render.train.densify.situation import finite
 from luxel.render.train.monitor.divergence import MAX_REMOVED
-from luxel.render.train.store.optimizer import Optimizer
+from luxel.render.train.store.stores import restored_store
 from luxel.render.train.views.exposure import SHARED, TABLES, WIDTHS
 
 MAX_STEPS, MAX_SECONDS, MAX_HALVINGS = 10**12, 1e12, 32
@@ -44,14 +44,14 @@ class State(msgspec.Struct):
 
 def state_of(run: Any) -> Checkpoint:
     """The complete state of a `luxel.render.train.Trainer` of which the device has finished all steps."""
-    tensors = run.optimizer.tensors() | {"generator": run.generator.get_state()}
+    tensors = run.store.tensors() | {"generator": run.generator.get_state()}
     tensors["statistics"] = run.densifier.statistics.data
     if run.auxiliary is not None:
-        tensors |= run.auxiliary.tensors(run.optimizer)
+        tensors |= run.auxiliary.tensors(run.store)
     tensors |= run.models.tensors()
     state = {
         "config": run.config.to_dict(),
-        "adam_steps": run.optimizer.steps,
+        "adam_steps": run.store.steps,
         "train_seconds": run.train_seconds,
         "psnr": run.monitor.psnr,
         "test_psnr": run.test_psnr,
@@ -65,10 +65,10 @@ def restore(run: Any, start: Checkpoint) -> None:
     """Gives a `luxel.render.train.Trainer` the primitives, moments, statistics and counters of a checkpoint."""
     tensors = {name: t.to(run.device) for name, t in start.tensors.items() if name != "generator"}
     parameters = PRIMITIVES[run.config.primitive].engine.parameters
-    run.take(Optimizer.from_tensors(tensors, start.state["adam_steps"], parameters))
+    run.take(restored_store(tensors, start.state["adam_steps"], parameters, run.config))
     run.densifier.statistics.data.copy_(tensors["statistics"])
     if run.auxiliary is not None:
-        run.auxiliary.restore(tensors, run.optimizer)
+        run.auxiliary.restore(tensors, run.store)
     run.models.restore(tensors)
     if start.tensors["generator"].numel() == run.generator.get_state().numel():
         run.generator.set_state(start.tensors["generator"])

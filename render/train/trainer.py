@@ -38,7 +38,8 @@ from luxel.render.train.start import first_primitives, require_lenses, scene_ext
 from luxel.render.train.state import restore, state_of, write_config
 from luxel.render.train.step.step_queue import StepQueue
 from luxel.render.train.step.timeline import Timeline
-from luxel.render.train.store.optimizer import Optimizer
+from luxel.render.train.store.protocol import ParameterStore
+from luxel.render.train.store.stores import open_store
 from luxel.render.train.views.dataset import halvings_possible
 from luxel.render.train.views.models import ViewModels
 
@@ -62,7 +63,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
         start: checkpoint to continue from, see `Trainer.resume`; None: a new run.
 
     Attributes:
-        optimizer: the primitives with Adam's moments.
+        store: the primitives with Adam's moments.
         dataset: the training images.
         timeline: the schedules.
         queue: the steps submitted to the device.
@@ -170,7 +171,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
     @property
     def scene(self) -> Any:
         """The present primitives, without gradients; hold ``lock`` while using them."""
-        return self.optimizer.scene
+        return self.store.scene
 
     @property
     def steps(self) -> int:
@@ -190,7 +191,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
 
     def start_from(self, scene: Parameters) -> None:
         """Replaces the primitives, copied; moments and statistics start at 0."""
-        self.take(Optimizer(scene))
+        self.take(open_store(scene, self.config))
 
     def status(self) -> dict[str, Any]:
         """Numbers for a display; never waits for the device. May be called from any thread."""
@@ -200,7 +201,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
             "progress": self.progress,
             "psnr": self.monitor.psnr,
             "test_psnr": self.test_psnr,
-            "count": self.optimizer.count,
+            "count": self.store.count,
             "noun": self.scene.noun,
             "sh_degree": self.timeline.at(self.steps_done).sh_degree,
         }
@@ -256,7 +257,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
     def finish_reason(self) -> str:
         """Which limit of the configuration was reached; empty: none."""
         memory = 0 if self.config.target_gigabytes is None else self.loop.used_memory()
-        reached = self.steps_done, self.train_seconds, self.optimizer.count, memory
+        reached = self.steps_done, self.train_seconds, self.store.count, memory
         return self.config.limit_reached(Reached(*reached, self.test_psnr, self.frame_ms))
 
     def reconfigure(self, overrides: dict[str, Any]) -> None:
@@ -292,7 +293,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
         )
         if stopped:
             self.loop.say_how_to_resume(self, path)
-        self.loop.done, count = not stopped, self.optimizer.count
+        self.loop.done, count = not stopped, self.store.count
         self.dataset.close()
         if evaluation is not None:
             took = f"{self.steps_done} steps in {duration(self.train_seconds)}"
@@ -307,11 +308,11 @@ class Trainer(RunControls[StepReport, TrainResult]):
         self.models = ViewModels.of(config, self.train_views, self.extent, self.device, self.test_views)
         self.memory = MemoryBudget(config, self.train_views, self.device, self.say)
 
-    def take(self, optimizer: Optimizer) -> None:
+    def take(self, store: ParameterStore) -> None:
         """Continues with other primitives and their moments."""
-        self.optimizer = optimizer
+        self.store = store
         of_images = self.train_views, self.content
-        self.densifier = Densifier(self.config, optimizer, self.generator, *of_images, weakly(self._log))
+        self.densifier = Densifier(self.config, store, self.generator, *of_images, weakly(self._log))
 
     def _open_views(self) -> None:
         """Prepares images, schedules and the queue of steps."""
@@ -337,15 +338,15 @@ class Trainer(RunControls[StepReport, TrainResult]):
 
     def _one_step(self) -> StepReport:
         if self._adapt_to_resolution():
-            return StepReport(self.steps_done, self.optimizer.count)
+            return StepReport(self.steps_done, self.store.count)
         step = self.steps_done
         report = (step + 1) % self.config.report_every == 0
-        self.queue.submit(step, self.optimizer, self.densifier.rows, report)
+        self.queue.submit(step, self.store, self.densifier.rows, report)
         self.steps_done = step + 1
         stalled = self.queue.poll()
         due = self.densifier.due(self.steps_done, self.timeline)
         if (stalled or due or self.monitor.non_finite) and self.synchronize():
-            return StepReport(self.steps_done, self.optimizer.count)
+            return StepReport(self.steps_done, self.store.count)
         chosen = self.steps_done, self.timeline, self.memory.cap
         if due:
             check_parameters(self)
@@ -353,7 +354,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
         refinement = self.densifier.after_step(*chosen) if due else None
         if self.monitor.non_finite:
             check_loss(self)
-        return StepReport(self.steps_done, self.optimizer.count, refinement=refinement)
+        return StepReport(self.steps_done, self.store.count, refinement=refinement)
 
     def _adapt_to_resolution(self) -> bool:
         """Rescales parameters if the next step has images of another size; whether steps must be repeated first."""
@@ -364,7 +365,8 @@ class Trainer(RunControls[StepReport, TrainResult]):
         if halvings != before and self.synchronize():
             return True
         if halvings != before:
-            rescale(self.scene, 2.0 ** (before - halvings))
+            factor = 2.0 ** (before - halvings)
+            self.store.edit(lambda scene: rescale(scene, factor))
         self.halvings = halvings
         return False
 
@@ -396,5 +398,5 @@ class Trainer(RunControls[StepReport, TrainResult]):
 
     def _log(self, step: int, values: dict[str, Any]) -> None:
         """Appends a line to metrics.jsonl."""
-        now = {"step": step, "seconds": round(self.train_seconds, 3), "count": self.optimizer.count}
+        now = {"step": step, "seconds": round(self.train_seconds, 3), "count": self.store.count}
         self.folder.log(now | values)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from acid import changed_lines, extended
+from additions import changed_lines, extended
 from PIL import Image
 
 HERE = Path(__file__).resolve().with_name("encoding")
@@ -25,7 +25,7 @@ def test_it_is_trained_and_measured(tmp_path: Path) -> None:
     values = np.random.default_rng(0).integers(0, 256, (6, 8, 3), dtype=np.uint8)
     Image.fromarray(values).resize((64, 48), Image.Resampling.BICUBIC).save(tmp_path / "image.png")
     run, bench = tmp_path / "run", tmp_path / "bench"
-    assert "triangle" in luxel.luxel("train", "--field", "image", "--help").stdout
+    assert "triangle" in luxel.luxel("train", "--field", "image", "--help")
     options = ["--encoding", "triangle", "--frequencies", "4", "--steps", "60", "--batch", "1024"]
     luxel.luxel(
         "train",
@@ -40,7 +40,7 @@ def test_it_is_trained_and_measured(tmp_path: Path) -> None:
     )
     assert json.loads((run / "config.json").read_text())["config"]["encoding"] == "triangle"
     code = "from luxel.render.fields.files import load_field\nprint(load_field(sys.argv[1]).field.encoding)"
-    assert "TriangleEncoding" in luxel.python(code, str(run / "field.safetensors")).stdout
+    assert "TriangleEncoding" in luxel.python(code, str(run / "field.safetensors"))
     chosen = ["--only", "image", "sdf", "--encodings", "triangle", "--device", "cpu", "--out", str(bench)]
     luxel.luxel("bench", "fields", *SMALL, *chosen)
     rows = json.loads((bench / "fields.json").read_text())["rows"]

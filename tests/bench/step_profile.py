@@ -163,7 +163,7 @@ def report(trainer: Trainer) -> None:
     trainer.synchronize()
     peak = torch.cuda.max_memory_allocated() / 1e9
     print(
-        f"{(time.perf_counter() - started) / 80 * 1e3:.3f} ms a step, {trainer.optimizer.count:,} Gaussians, "
+        f"{(time.perf_counter() - started) / 80 * 1e3:.3f} ms a step, {trainer.store.count:,} Gaussians, "
         f"peak of allocated memory {peak:.2f} GB, reserved {torch.cuda.max_memory_reserved() / 1e9:.2f} GB"
     )
     while trainer.steps_done < start + 100:

@@ -84,7 +84,7 @@ def _enter(command: str, run: Path, before: Callable[[], object]) -> None:
     before()
     if command == "open":  # what `luxel view` does before it serves the page
         try:
-            session, _ = luxel.viewer.web.opening.open_session(run, torch.device("cpu"), "luxel", None)
+            session = luxel.viewer.web.opening.open_session(run, torch.device("cpu"), "luxel", None)
             session.status()
             status = 0
         except LuxelError as error:

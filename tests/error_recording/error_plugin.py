@@ -1,4 +1,4 @@
-"""pytest's part of the record of errors: which places were reached by which test (see error_sites.py).
+"""pytest's option --error-sites: every error message of the source (error_sites.py) is reached by a test of the run.
 
 Test processes of pytest-xdist and child processes of tests write to a folder that an environment variable names.
 """
@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +22,40 @@ from error_sites import Site
 HERE = Path(__file__).resolve().parent
 
 
+@dataclass(frozen=True)
+class Need:
+    """Messages whose tests need something that a machine may lack: where it is missing they need not be reached.
+
+    Args:
+        name: what the tests need.
+        missing: whether it is missing here.
+        keys: those of the places (`Site.key`).
+    """
+
+    name: str
+    missing: Callable[[], bool]
+    keys: tuple[str, ...]
+
+
+NEEDS: tuple[Need, ...] = ()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--error-sites",
-        choices=("write", "check"),
-        help="note which test reaches which error message; write: into tests/error_sites.json; check: fail where a "
-        "message was reached by none",
+        metavar="PATH",
+        help="fail where an error message of the source file or folder is reached by no test of this run; "
+        "all: of every source file",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("error_sites") and not hasattr(config, "workerinput"):
+    path = config.getoption("error_sites")
+    if path and not hasattr(config, "workerinput"):
+        if not chosen_sites(path):
+            raise pytest.UsageError(
+                f"--error-sites: {path} has no error messages; give all, or such as render/bounds.py"
+            )
         os.environ[recorder.FOLDER] = tempfile.mkdtemp(prefix="luxel-errors-")
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")]))
     if os.environ.get(recorder.FOLDER):
@@ -43,32 +68,27 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
     yield
     config = session.config
-    task = config.getoption("error_sites")
-    if not task or hasattr(config, "workerinput") or config.option.collectonly:
+    path = config.getoption("error_sites")
+    if not path or hasattr(config, "workerinput"):
         return
-    reporter = config.pluginmanager.get_plugin("terminalreporter")
-    skipped = {report.nodeid: _reason(report) for report in reporter.stats.get("skipped", [])}
-    notes = notes_in(Path(os.environ[recorder.FOLDER]))
-    tests = tests_by_site(notes)
-    missing: list[str] = []
-    if task == "write":
-        added = merge(tests)
-        lines = [f"error messages: {added} tests noted, {len(error_sites.not_reached())} reached by none"]
-    elif config.option.keyword or config.option.markexpr or not session.testscollected:
-        lines = ["error messages: not all checked, as tests were deselected"]
-    else:
-        lines, missing = summary(tests, skipped)
+    folder = Path(os.environ[recorder.FOLDER])
+    notes = notes_in(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    if config.option.collectonly:
+        return
+    lines, failed = summary(chosen_sites(path), reached_sites(notes))
     wrong = wrong_remedies(notes)
     lines += [f"error message with a wrong remedy: {line}" for line in wrong]
-    if (missing or wrong) and session.exitstatus == 0:
+    if (failed or wrong) and session.exitstatus == 0:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
     for line in lines:
-        reporter.write_line(line)
+        config.pluginmanager.get_plugin("terminalreporter").write_line(line)
 
 
-def _reason(report: pytest.TestReport) -> str:
-    where = report.longrepr
-    return where[2].removeprefix("Skipped: ") if isinstance(where, tuple) else str(where)
+def chosen_sites(path: str) -> tuple[Site, ...]:
+    """The places in a source file or folder, relative to the root; all: every place."""
+    below = path.rstrip("/") + "/"
+    return tuple(s for s in error_sites.all_sites() if path == "all" or f"{s.path}/".startswith(below))
 
 
 def notes_in(folder: Path) -> list[dict[str, Any]]:
@@ -77,17 +97,17 @@ def notes_in(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines if line.endswith("}")]  # others: killed while they wrote
 
 
-def tests_by_site(notes: list[dict[str, Any]]) -> dict[Site, set[str]]:
-    """The tests that reached each place."""
+def reached_sites(notes: list[dict[str, Any]]) -> set[Site]:
+    """The places that the tests reached."""
     by_file: dict[str, list[Site]] = {}
     for site in error_sites.all_sites():
         by_file.setdefault(str(error_sites.ROOT / site.path), []).append(site)
-    result: dict[Site, set[str]] = {}
+    result = set()
     for note in notes:
         here = [site for site in by_file.get(note["file"], []) if site.line <= note["line"] <= site.last]
-        for site in here:
-            if len(here) == 1 or site.made(note["problem"]):  # a table of messages has one call
-                result.setdefault(site, set()).add(note["test"])
+        result |= {
+            site for site in here if len(here) == 1 or site.made(note["problem"])
+        }  # a table has one call
     return result
 
 
@@ -103,42 +123,19 @@ def wrong_remedies(notes: list[dict[str, Any]]) -> list[str]:
     )
 
 
-def merge(tests: dict[Site, set[str]]) -> int:
-    """Writes new tests into error_sites.json and takes out places that are no more; returns how many are new.
-
-    A test that is there stays. Of several new ones that one is taken that reaches the fewest places.
-    """
-    table, added = error_sites.reached(), 0
-    table = {site.key: table[site.key] for site in error_sites.all_sites() if site.key in table}
-    reaches: dict[str, int] = {}
-    for ids in tests.values():
-        for name in {plain(test) for test in ids}:
-            reaches[name] = reaches.get(name, 0) + 1
-    for site, ids in tests.items():
-        if not error_sites.test_exists(table.get(site.key, {}).get("test", "")):
-            best = min({plain(test) for test in ids}, key=lambda name: (reaches[name], name))
-            table[site.key] = {"test": best}
-            added += 1
-    error_sites.write_reached(table)
-    return added
-
-
 def plain(test: str) -> str:
     """The id of a test without its parameters."""
     return test.partition("[")[0]
 
 
-def summary(tests: dict[Site, set[str]], skipped: dict[str, str]) -> tuple[list[str], list[str]]:
-    """What to print at the end of a run, and the keys of places that no test reached without a reason."""
-    table, missing, excused = error_sites.reached(), [], []
-    reasons = {plain(test): reason for test, reason in skipped.items()}
-    for site in error_sites.all_sites():
-        if site in tests:
-            continue
-        entry = table.get(site.key, {})
-        reason = entry.get("not here") or reasons.get(entry.get("test", ""))
-        (excused if reason else missing).append(f"{site.key}: {reason}" if reason else site.key)
-    lines = [f"error messages: {len(tests)} of {len(error_sites.all_sites())} reached"]
-    lines += [f"error message not reached here: {line}" for line in excused]
-    lines += [f"error message that no test reaches: {line}" for line in missing]
-    return lines, missing
+def summary(sites: tuple[Site, ...], reached: set[Site]) -> tuple[list[str], bool]:
+    """What to print at the end of a run about some places, and whether one was not reached without a reason."""
+    needs = {key: need.name for need in NEEDS if need.missing() for key in need.keys}
+    left = [site.key for site in sites if site not in reached]
+    missing = [key for key in left if key not in needs]
+    lines = [f"error messages: {len(sites) - len(left)} of {len(sites)} reached"]
+    lines += [
+        f"error message not reached here, for want of {needs[key]}: {key}" for key in left if key in needs
+    ]
+    lines += [f"error message that no test reaches: {key}" for key in missing]
+    return lines, bool(missing)

@@ -102,8 +102,8 @@ def assert_replayed_alike(
         ends = [evaluate(run.scene, capture.test, lpips=False).mean.psnr for run in (replayed, single)]
         assert abs(ends[0] - ends[1]) < 0.1, ends
         return
-    for key, tensor in replayed.optimizer.tensors().items():
-        assert torch.equal(tensor, single.optimizer.tensors()[key]), key
+    for key, tensor in replayed.store.tensors().items():
+        assert torch.equal(tensor, single.store.tensors()[key]), key
 
 
 def assert_resumed_alike(
@@ -129,8 +129,8 @@ def assert_resumed_alike(
     again = Trainer.resume(folder / "broken", capture.train, capture.test, say=lambda _: None)
     assert again.steps_done == stop // every * every
     again.run(progress=False)
-    for key, tensor in whole.optimizer.tensors().items():
-        assert torch.equal(tensor, again.optimizer.tensors()[key]), key
+    for key, tensor in whole.store.tensors().items():
+        assert torch.equal(tensor, again.store.tensors()[key]), key
     return whole
 
 

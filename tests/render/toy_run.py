@@ -97,7 +97,7 @@ def same_state() -> Callable[[Trainer, Trainer], bool]:
     """Whether two trainers hold bit for bit the same parameters, moments and random state."""
 
     def compare(a: Trainer, b: Trainer) -> bool:
-        left, right = a.optimizer.tensors(), b.optimizer.tensors()
+        left, right = a.store.tensors(), b.store.tensors()
         equal = all(torch.equal(left[name], right[name]) for name in left)
         return equal and torch.equal(a.generator.get_state(), b.generator.get_state())
 

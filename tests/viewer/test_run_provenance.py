@@ -106,7 +106,7 @@ def test_what_can_do_without_the_capture_does_and_says_so(
     assert main([*render, "--out", str(frames)]) == 0
     message = capsys.readouterr().err
     assert "goes around the scene" in message and "--capture PATH" in message
-    session, _ = open_session(strangers, torch.device("cpu"))
+    session = open_session(strangers, torch.device("cpu"))
     assert not session.views
     assert f"luxel view {strangers} --capture PATH" in capsys.readouterr().err
     assert files_of(private) == before
@@ -119,7 +119,7 @@ def test_the_user_may_give_the_capture(strangers: Path, private: Path, tmp_path:
     assert main(["export", str(strangers), "--out", str(tmp_path / "page.html"), *given]) == 0
     still = ["--at", "photographs", "--frames", "1", "--out", str(tmp_path / "frames"), "--device", "cpu"]
     assert main(["render", str(strangers), *still, *given]) == 0
-    assert open_session(strangers, torch.device("cpu"), capture=private)[0].views
+    assert open_session(strangers, torch.device("cpu"), capture=private).views
     with pytest.raises(UntrustedRunError):
         load_origin(strangers)
     resume = ["train", str(private), "--resume", str(strangers), "--steps", "6", "--device", "cpu"]

@@ -104,15 +104,11 @@ class View(Options):
 
     @staticmethod
     def _render(path: Path, device: torch.device) -> dict[str, Any]:
-        from luxel.viewer.scene_loading.drawable import render_function
-        from luxel.viewer.scene_loading.mesh_files import load_shown
+        from luxel.scenes.loader import LoadOptions
+        from luxel.scenes.loaders import open_scene
 
-        scene = load_shown(path).to(device)
-        return {
-            "scene": scene,
-            "scene_name": path.resolve().stem,
-            "render": render_function(scene, "luxel"),
-        }
+        scene = open_scene(path, LoadOptions(device=device))
+        return {"scene": scene, "scene_name": path.resolve().stem}
 
 
 def _print_row(results: dict[str, Any]) -> None:

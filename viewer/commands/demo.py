@@ -81,9 +81,10 @@ class Demo(Options):
 
     def execute(self) -> int:
         """Trains, evaluates and serves; returns the exit status."""
+        from luxel.scenes.runs import is_run
         from luxel.viewer.progress import describe, opening
         from luxel.viewer.scene_loading.capture_options import Origin
-        from luxel.viewer.scene_loading.runs import delete_run, is_run, new_run_folder
+        from luxel.viewer.scene_loading.runs import delete_run, new_run_folder
         from luxel.viewer.training.train_scene import fit
         from luxel.viewer.web.serving import check_serving
 

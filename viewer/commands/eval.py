@@ -86,20 +86,16 @@ class Eval(Options):
 
     def execute(self) -> int:
         """Evaluates, prints and writes the report; returns the exit status."""
+        from luxel.render.primitives import Parameters
         from luxel.render.runs.folder.run_config import has_config
         from luxel.render.train.resume import read_config
         from luxel.render.train.start import scene_extent
+        from luxel.scenes.loader import LoadOptions
+        from luxel.scenes.loaders import open_scene
+        from luxel.scenes.runs import check_axes, is_field_run
         from luxel.viewer.progress import describe, opening
         from luxel.viewer.reports.scoring import background_of, psnr_in_words, score
-        from luxel.viewer.scene_loading.drawable import render_function
         from luxel.viewer.scene_loading.learned_views import cameras_of_run, refined_views, shutters_of_run
-        from luxel.viewer.scene_loading.runs import (
-            check_axes,
-            is_field_run,
-            keeps_lenses,
-            load_any_scene,
-        )
-        from luxel.viewer.scene_loading.scene_facts import known_facts
         from luxel.viewer.segmenting import segmentation_scores
 
         device = pick_device(self.device)
@@ -107,12 +103,9 @@ class Eval(Options):
         output = self._output()
         if is_field_run(self.scene):
             return self._evaluate_field(device, output)
-        scene = load_any_scene(self.scene, keep_non_finite=self.keep_non_finite, axes=self.scene_axes)
-        scene = scene.to(device)
-        facts = known_facts(self.scene, scene, axes=self.scene_axes)
         config = read_config(self.scene)[0] if has_config(self.scene) else TrainConfig()
         backend = self.backend or config.backend
-        render = render_function(scene, backend, lenses=keeps_lenses(self.scene))
+        scene = open_scene(self.scene, LoadOptions(self.keep_non_finite, self.scene_axes, backend, device))
         origin = self._origin()
         with opening("opening the capture") as on_progress:
             capture = origin.open(on_progress)
@@ -131,8 +124,11 @@ class Eval(Options):
         if config.rolling_shutter and not self.capture:
             views = shutters_of_run(self.scene, config, capture.train, capture.test, device).seen(views)
         background = config.background if self.background == "auto" else self.background
-        antialiased = bool(facts.antialiased) if self.antialiased is None else self.antialiased
-        objects = segmentation_scores(self.scene, scene, views, antialiased=antialiased and scene.antialiases)
+        antialiased = bool(scene.about.antialiased) if self.antialiased is None else self.antialiased
+        objects = None
+        if (parameters := scene.part(Parameters)) is not None:
+            compensated = antialiased and "antialiased" in scene.about.options
+            objects = segmentation_scores(self.scene, parameters, views, antialiased=compensated)
         split = "held-out views" if self.split == "test" else "training views"
         evaluation, page = score(
             scene,
@@ -149,13 +145,12 @@ class Eval(Options):
             refine=scene_extent(capture.train) if self.refined or config.refine_poses else None,
             depth=None if config.depth == "none" else config.depth_scale,
             facts={
-                "scene": f"{self.scene}, {scene.count:,} {scene.noun}",
+                "scene": f"{self.scene}, {scene.count:,} {scene.about.noun}",
                 "views": f"{len(views)} of {len(capture.train) + len(capture.test)}; held out: {capture.holdout}",
                 **({"objects": _in_words(objects)} if objects else {}),
                 **machine_facts(),
             },
             notes=[str(warning) for warning in capture.warnings],
-            render=render,
         )
         if self.json:
             further = {"objects": objects} if objects else {}
@@ -174,10 +169,10 @@ class Eval(Options):
 
         from luxel.render.fields.peers.tinycudann_field import evaluate_by_luxel
         from luxel.render.fields.training.trainer import in_words
+        from luxel.scenes.runs import load_run_field
         from luxel.viewer.progress import opening
         from luxel.viewer.reports.evaluation_report import RECORD, writing
         from luxel.viewer.scene_loading.field_data import FieldOrigin
-        from luxel.viewer.scene_loading.runs import load_run_field
 
         field = load_run_field(self.scene).to(device)
         if self.backend == "gsplat":
@@ -196,8 +191,8 @@ class Eval(Options):
         return 0
 
     def _origin(self) -> Origin:
+        from luxel.scenes.runs import is_run
         from luxel.viewer.scene_loading.capture_options import Origin, load_origin
-        from luxel.viewer.scene_loading.runs import is_run
 
         if not is_run(self.scene) and self.capture is None:
             raise LuxelError(
@@ -221,8 +216,8 @@ class Eval(Options):
     def _output(self) -> OutputFolder:
         """The folder of the report; refused before long work where other files are in its place."""
         from luxel.render.storage.folder import OutputFolder
+        from luxel.scenes.runs import is_field_run, is_run
         from luxel.viewer.reports.evaluation_report import PAGE, RECORD, check_writable, report_of_run
-        from luxel.viewer.scene_loading.runs import is_field_run, is_run
 
         if self.out is None and is_run(self.scene):
             output = report_of_run(self.scene, force=self.force)

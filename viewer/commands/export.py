@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from luxel.render.fields.application import Application
     from luxel.render.primitives import Parameters
+    from luxel.render.scene import Scene
     from luxel.scenes import Capture
     from luxel.scenes.files.scenes.scene_format import SceneFacts
 
@@ -106,20 +107,50 @@ class Export(Options):
     def execute(self) -> int:
         """Reads and writes; returns the exit status."""
         from luxel.render.fields.application import Application
-        from luxel.render.runs.folder.run_config import has_config
-        from luxel.scenes import save_scene
-        from luxel.scenes.files.scenes.registry import find_format
-        from luxel.scenes.files.scenes.scene_files import lost_by
-        from luxel.viewer.exports.page_settings import page_start
-        from luxel.viewer.scene_loading.runs import load_drawable
-        from luxel.viewer.scene_loading.scene_facts import known_facts
+        from luxel.render.primitives import Parameters
+        from luxel.scenes.loader import LoadOptions
+        from luxel.scenes.loaders import open_scene
 
         self._check_options()
         if self.cameras:
             return self._write_cameras()
-        scene = load_drawable(self.scene, keep_non_finite=self.keep_non_finite, axes=self.scene_axes)
-        if isinstance(scene, Application):
-            return self._write_field(scene)
+        opened = open_scene(self.scene, LoadOptions(self.keep_non_finite, self.scene_axes))
+        if (field := opened.part(Application)) is not None:
+            return self._write_field(field)
+        if (scene := opened.part(Parameters)) is not None:
+            return self._write_primitives(opened, scene)
+        return self._write_part(opened)
+
+    def _write_part(self, scene: Scene) -> int:
+        """Writes a part of a scene that is neither of primitives nor a field."""
+        from luxel.scenes.loaders import find_writer, writers_of
+
+        writer = find_writer(self.out, scene)
+        if writer is None or self._special():
+            suffixes = [suffix for each in writers_of(scene) for suffix in each.suffixes()]
+            raise LuxelError(
+                f"{self.scene}: this scene of {scene.about.noun} cannot be written like that.",
+                f"Formats of such scenes, without further options: {', '.join(suffixes) or 'none'}.",
+            )
+        self._check_place()
+        writer.write(self.out, scene.parts[writer.needs], {})
+        print(f"{scene.count:,} {scene.about.noun}: {self.out} ({_size(self.out)})")
+        return 0
+
+    def _special(self) -> bool:
+        """Whether there are options of primitives or fields."""
+        plain = Export(self.scene, self.out, keep_non_finite=self.keep_non_finite, scene_axes=self.scene_axes)
+        return replace(self, force=False, device="auto", capture=None) != plain
+
+    def _write_primitives(self, opened: Scene, scene: Parameters) -> int:
+        from luxel.render.primitives import Parameters
+        from luxel.render.runs.folder.run_config import has_config
+        from luxel.scenes.files.scenes.registry import find_format
+        from luxel.scenes.files.scenes.scene_files import lost_by
+        from luxel.scenes.loaders import facts_of, find_writer
+        from luxel.viewer.exports.page_settings import page_start
+        from luxel.viewer.scene_loading.scene_facts import with_up_of_capture
+
         self._check_primitive(scene)
         self._check_place()
         scene, labels = self._of_objects(scene)
@@ -127,17 +158,19 @@ class Export(Options):
             return self._write_mesh(scene if self.time is None else scene.at(self.time))
         known = find_format(self.out)
         wants_up = known is None or "up" in known.holds  # a folder of .ply files holds it
-        facts = known_facts(
-            self.scene, scene, axes=self.scene_axes, open_capture=wants_up, capture=self.capture
-        )
+        facts = facts_of(opened)
+        if wants_up:
+            facts = with_up_of_capture(facts, self.scene, self.capture)
         if self.frames is not None:
-            return self._write_times(scene, self.frames, facts)
+            return self._write_times(opened, scene, self.frames, facts)
         if self.time is not None:
             scene = scene.at(self.time)
         options = {"half": self.half, "labels": labels, "version": self.spz_version}
         if known is not None and "view" in known.options and has_config(self.scene):
             options |= page_start(self.scene, self.capture)
-        save_scene(self.out, scene, facts=facts, axes=self.out_axes, **options)
+        writer = find_writer(self.out, opened)
+        assert writer is not None and writer.needs is Parameters
+        writer.write(self.out, scene, {"facts": facts, "axes": self.out_axes, **options})
         print(f"{scene.count:,} {scene.noun}: {self.out} ({_size(self.out)})")
         if lost := lost_by(self.out, scene, facts):
             print(f"{self.out.name} does not hold: {', '.join(lost)}")
@@ -145,8 +178,8 @@ class Export(Options):
 
     def _write_cameras(self) -> int:
         """Writes the COLMAP model of the capture that a run was trained on."""
+        from luxel.scenes.runs import has_capture
         from luxel.viewer.exports.camera_export import write_cameras
-        from luxel.viewer.scene_loading.runs import has_capture
 
         if not has_capture(self.scene):
             raise LuxelError(
@@ -161,7 +194,7 @@ class Export(Options):
         """The primitives of the chosen objects, all without any; and their labels where these are to be written."""
         import torch
 
-        from luxel.viewer.scene_loading.runs import is_run
+        from luxel.scenes.runs import is_run
         from luxel.viewer.segmenting import find_object, run_objects
 
         if not self.object and not self.labels:
@@ -222,13 +255,13 @@ class Export(Options):
         print(f"{written}: {self.out} ({_size(self.out)}); {left_out} were left out")
         return 0
 
-    def _write_times(self, scene: Parameters, frames: int, facts: SceneFacts) -> int:
+    def _write_times(self, opened: Scene, scene: Parameters, frames: int, facts: SceneFacts) -> int:
         from luxel.viewer.exports.time_export import write_times
 
-        write_times(self.out, scene, *(self.times or self._range(scene)), frames, facts, force=self.force)
+        write_times(self.out, scene, *(self.times or self._range(opened)), frames, facts, force=self.force)
         return 0
 
-    def _range(self, scene: Parameters) -> tuple[float, float]:
+    def _range(self, scene: Scene) -> tuple[float, float]:
         """First and last time of the run's capture, or of the scene itself."""
         from luxel.render.runs.folder.run_config import has_config
         from luxel.viewer.scene_loading.runs import times_of
@@ -253,6 +286,7 @@ class Export(Options):
         from luxel.scenes.files.axes import known_axes
         from luxel.scenes.files.meshes.mesh_files import textured_suffixes, writable_mesh_suffixes
         from luxel.scenes.files.scenes.registry import find_format, writable_suffixes
+        from luxel.scenes.loaders import written_suffixes
 
         known, scenes, meshes = find_format(self.out), writable_suffixes(), writable_mesh_suffixes()
         suffix = self.out.suffix.lower() if known is None else known.suffix
@@ -324,7 +358,7 @@ class Export(Options):
                 f"{self.out}: {suffix} holds a mesh, which needs --mesh.",
             ),
             (
-                as_scene and suffix not in scenes,
+                as_scene and not self.out.name.lower().endswith(written_suffixes()),
                 f"{self.out}: {self.out.suffix or 'a name without suffix'} is not a format that luxel writes "
                 f"({', '.join(scenes)}; .obj with --mesh; a folder with --frames).",
             ),

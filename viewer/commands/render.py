@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
@@ -18,13 +18,10 @@ from luxel.viewer.options import DeviceName, optional, pick_device
 
 if TYPE_CHECKING:
     import numpy as np
-    import torch
 
-    from luxel.render.fields.application import Application
     from luxel.render.geometry.camera import Camera
+    from luxel.render.scene import FlatImage, Scene
     from luxel.scenes import Capture
-    from luxel.scenes.files.scenes.scene_format import SceneFacts
-    from luxel.viewer.scene_loading.drawable import Drawable
     from luxel.viewer.video import OutputFile
 
 At = Annotated[int, Bounds(0, 2**20, stated=False)]
@@ -105,52 +102,48 @@ class Render(Options):
 
     def execute(self) -> int:
         """Renders and writes; returns the exit status."""
-        from luxel.render.fields.application import Application
+        from luxel.render.scene import FlatImage
+        from luxel.scenes.loader import LoadOptions
+        from luxel.scenes.loaders import open_scene
         from luxel.viewer.progress import counting
-        from luxel.viewer.scene_loading.drawable import render_function
-        from luxel.viewer.scene_loading.mesh_files import load_shown
-        from luxel.viewer.scene_loading.runs import keeps_lenses
-        from luxel.viewer.scene_loading.scene_facts import known_facts
         from luxel.viewer.video import require_output, write_video
 
         self._check()
-        device = pick_device(self.device)
-        scene = load_shown(self.scene, keep_non_finite=self.keep_non_finite, axes=self.scene_axes)
-        scene = scene.to(device)
-        facts = known_facts(self.scene, scene, axes=self.scene_axes)
-        render = render_function(scene, self.backend, lenses=keeps_lenses(self.scene))
-        if isinstance(scene, Application) and (size := scene.image_size()) is not None:
-            return self._write_image(scene, *size)
+        options = LoadOptions(self.keep_non_finite, self.scene_axes, self.backend, pick_device(self.device))
+        scene = open_scene(self.scene, options)
+        about = scene.about
+        if (image := scene.part(FlatImage)) is not None:
+            return self._write_image(image, linear=about.linear)
         if self.window is not None:
             raise LuxelError(
-                f"--window: this scene of {scene.noun} is no field of an image.", "Leave it out."
+                f"--window: this scene of {about.noun} is no field of an image.", "Leave it out."
             )
-        if self.sun is not None and ("shadows" not in scene.outputs or not any(self.sun)):
+        if self.sun is not None and ("to_sun" not in about.options or not any(self.sun)):
             raise LuxelError(
-                f"--sun: this scene of {scene.noun} has no shadows, or the direction is 0 0 0.",
+                f"--sun: this scene of {about.noun} has no shadows, or the direction is 0 0 0.",
                 "Give a direction, of a field of 'sdf' or 'volume'.",
             )
-        if self.transparent and "alpha" not in scene.outputs:
-            raise LuxelError(f"--transparent: this scene of {scene.noun} has no alpha.", "Leave it out.")
+        if self.transparent and "alpha" not in about.layers:
+            raise LuxelError(f"--transparent: this scene of {about.noun} has no alpha.", "Leave it out.")
         self._check_times(scene)
-        cameras, fps, path_times = self._cameras(scene, facts)
+        cameras, fps, path_times = self._cameras(scene)
         times = self._times(scene, len(cameras), path_times)
         out = self._output(self.out or self._default_out())
         require_output(out, len(cameras), force=self.force)
-        antialiased = bool(facts.antialiased)
-        frames = self._frames(render, scene, cameras, times, device, self._colour(), antialiased)
+        frames = self._frames(scene, cameras, times, self._colour())
         with counting("frames", len(cameras)) as advance:
             count = write_video(out, frames, self.fps or fps, on_frame=advance, force=self.force)
         first = cameras[0]
         print(f"{count} frames of {first.width}x{first.height}: {out.path}")
         return 0
 
-    def _write_image(self, scene: Application, own_width: int, own_height: int) -> int:
+    def _write_image(self, image: FlatImage, linear: bool) -> int:
         """Writes the image of a field that is one, or the part in --window, in its own size or that of --width and
         --height."""
         from luxel.scenes.files.images.image_files import check_image, write_image
         from luxel.viewer.reports.scoring import to_bytes
 
+        own_width, own_height = image.width, image.height
         left, top, across, down = window = self.window or (0, 0, own_width, own_height)
         if not (0 <= left < left + across <= own_width and 0 <= top < top + down <= own_height):
             raise LuxelError(
@@ -163,14 +156,10 @@ class Render(Options):
         out = self._output(self.out or self._default_out().with_name("image.png"))
         check_image(out.path, width, height)
         out.require()
-        if self.exposure:
-            if not scene.config.linear:
-                raise LuxelError(
-                    f"--exposure: {self.scene} is not the field of an HDR image.", "Leave it out."
-                )
-            scene.exposure = self.exposure
+        if self.exposure and not linear:
+            raise LuxelError(f"--exposure: {self.scene} is not the field of an HDR image.", "Leave it out.")
         part = left / own_width, top / own_height, (left + across) / own_width, (top + down) / own_height
-        bands = (to_bytes(band) for band in scene.bands(width, height, part))
+        bands = (to_bytes(band) for band in image.bands(width, height, part, self.exposure))
         write_image(out.path, width, height, bands, out.writing)
         print(f"image of {width}x{height}: {out.path}")
         return 0
@@ -186,17 +175,18 @@ class Render(Options):
             if is_wrong:
                 raise LuxelError(f"luxel render: {message}", "Correct that option.")
 
-    def _check_times(self, scene: Drawable) -> None:
+    def _check_times(self, scene: Scene) -> None:
         given = [*(self.times or ()), *([] if self.freeze is None else [self.freeze])]
-        if given and not scene.moves:
+        about = scene.about
+        if given and not about.moves:
             raise LuxelError(
-                f"{self.scene}: --times and --freeze are for dynamic scenes, and this scene of {scene.noun} is static.",
+                f"{self.scene}: --times and --freeze are for dynamic scenes, and this scene of {about.noun} is static.",
                 "Leave them out.",
             )
         if self.times is not None and self.freeze is not None:
             raise LuxelError("--times and --freeze exclude each other.", "Give one of them.")
 
-    def _times(self, scene: Drawable, count: int, path_times: list[float]) -> list[float]:
+    def _times(self, scene: Scene, count: int, path_times: list[float]) -> list[float]:
         """The time of each frame.
 
         Args:
@@ -210,7 +200,7 @@ class Render(Options):
         if self.freeze is not None:
             return [self.freeze] * count
         span = self.times
-        if span is None and scene.moves and not path_times:
+        if span is None and scene.about.moves and not path_times:
             span = times_of(scene, (lambda: self._capture) if self._is_run() or self.capture else None)
         return path_times or [0.0] * count if span is None else np.linspace(*span, count).tolist()
 
@@ -224,14 +214,14 @@ class Render(Options):
             origin.lens = "undistort"  # films are those of pinhole cameras
             return origin.open(on_progress)
 
-    def _cameras(self, scene: Drawable, facts: SceneFacts) -> tuple[list[Camera], float, list[float]]:
+    def _cameras(self, scene: Scene) -> tuple[list[Camera], float, list[float]]:
         """Cameras, frames per second, and the time at each camera if the path has times (else none)."""
         import numpy as np
         import torch
 
         from luxel.render.runs.folder.provenance import UntrustedRunError
         from luxel.scenes.paths import interpolate, interpolate_times, load_path, orbit, orbit_like
-        from luxel.viewer.scene_loading.runs import has_capture
+        from luxel.scenes.runs import has_capture
 
         if self.path is not None:
             path = load_path(self.path)
@@ -247,14 +237,14 @@ class Render(Options):
                     f"{self.scene}: --at photographs needs the views of a capture, and there is none.",
                     "Give the folder of a run that was trained on a capture.",
                 )
-            return self._around(scene, frames, facts), 30.0, []
+            return self._around(scene, frames), 30.0, []
         try:
             capture = self._capture
         except UntrustedRunError as error:
             if self.at == "photographs":
                 raise
             print(f"The camera goes around the scene: {error}", file=sys.stderr)
-            return self._around(scene, frames, facts), 30.0, []
+            return self._around(scene, frames), 30.0, []
         cameras = [view.camera for view in capture.views]
         if self.at == "photographs":
             times = interpolate_times([view.time for view in capture.views], frames)
@@ -275,16 +265,15 @@ class Render(Options):
             )
         return self._resized(around), 30.0, []
 
-    def _around(self, scene: Drawable, frames: int, facts: SceneFacts) -> list[Camera]:
+    def _around(self, scene: Scene, frames: int) -> list[Camera]:
         """An orbit around the centre of a scene without a capture."""
         import numpy as np
 
-        from luxel.render.fields.application import Application
         from luxel.scenes.paths import orbit
         from luxel.viewer.web.navigate import find_extent
 
-        up = scene.up if isinstance(scene, Application) else facts.up
-        extent = find_extent([], scene, None if up is None else np.array(up))
+        up = scene.about.up
+        extent = find_extent([], scene.centres, None if up is None else np.array(up))
         return orbit(
             extent.centre,
             extent.radius,
@@ -316,35 +305,33 @@ class Render(Options):
 
     def _frames(
         self,
-        render: Callable[..., Any],
-        scene: Drawable,
+        scene: Scene,
         cameras: list[Camera],
         times: list[float],
-        device: torch.device,
         colour: tuple[float, float, float],
-        antialiased: bool,
     ) -> Iterator[np.ndarray]:
         """Yields the frames, uint8 [H, W, 3], or [H, W, 4] with straight alpha."""
         import torch
 
+        from luxel.render.scene import Draw
         from luxel.viewer.reports.scoring import to_bytes
-        from luxel.viewer.web.images.shading import drawing_options
 
-        behind = torch.tensor((0.0, 0.0, 0.0) if self.transparent else colour, device=device)
+        behind = torch.tensor((0.0, 0.0, 0.0) if self.transparent else colour, device=scene.device)
+        layers = ("colour", "alpha") if self.transparent else ("colour",)
+        options = scene.about.chosen(antialiased=bool(scene.about.antialiased))
+        options |= {} if self.sun is None else {"to_sun": self.sun}
         for camera, time in zip(cameras, times, strict=True):
-            options = drawing_options(scene, antialiased=antialiased, time=time)
-            if self.sun is not None:
-                options["to_sun"] = self.sun
             with torch.no_grad():
-                frame = render(scene, camera.to(device), background=behind, **options)
+                images = scene.draw(camera.to(scene.device), Draw(layers, time, behind, None, options)).images
+            rgb = images["colour"]
             if not self.transparent:
-                yield to_bytes(frame.rgb)
+                yield to_bytes(rgb)
                 continue
-            straight = frame.rgb / frame.alpha.clamp_min(1e-4)[..., None]
-            yield to_bytes(torch.cat([straight, frame.alpha[..., None]], -1))
+            alpha = images["alpha"]
+            yield to_bytes(torch.cat([rgb / alpha.clamp_min(1e-4)[..., None], alpha[..., None]], -1))
 
     def _default_out(self) -> Path:
-        from luxel.viewer.scene_loading.runs import is_run
+        from luxel.scenes.runs import is_run
 
         name = "orbit" if self.path is None else self.path.stem
         if is_run(self.scene):
@@ -352,7 +339,7 @@ class Render(Options):
         return self.scene.with_name(f"{self.scene.stem}-{name}.mp4")
 
     def _output(self, path: Path) -> OutputFile:
-        from luxel.viewer.scene_loading.runs import is_run
+        from luxel.scenes.runs import is_run
         from luxel.viewer.video import OutputFile
 
         return OutputFile(path, run=self.scene if is_run(self.scene) else None, force=self.force)

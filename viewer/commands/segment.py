@@ -97,7 +97,7 @@ class Segment(Options):
             save_objects,
             scene_digest,
         )
-        from luxel.viewer.scene_loading.runs import load_any_scene, run_folder
+        from luxel.scenes.runs import load_any_scene, run_folder
 
         self._check()
         folder, device = run_folder(self.run), pick_device(self.device)

@@ -140,15 +140,10 @@ class Train(Options):
     def execute(self) -> int:
         """Opens the capture, trains, measures; returns the exit status."""
         from luxel.scenes.captures.images.video import video_file
+        from luxel.scenes.runs import load_any_scene, run_folder
         from luxel.viewer.progress import describe, opening
         from luxel.viewer.scene_loading.capture_options import Origin
-        from luxel.viewer.scene_loading.runs import (
-            allow_replacing,
-            discard_unstarted,
-            load_any_scene,
-            new_run_folder,
-            run_folder,
-        )
+        from luxel.viewer.scene_loading.runs import allow_replacing, discard_unstarted, new_run_folder
         from luxel.viewer.training.train_scene import fit
 
         config = self.training()

@@ -86,7 +86,7 @@ class TrainField(Options):
             return True
         if (folder := given(arguments, "--resume")) is None:
             return False
-        from luxel.viewer.scene_loading.runs import is_field_run
+        from luxel.scenes.runs import is_field_run
 
         return is_field_run(Path(folder))
 
@@ -100,7 +100,7 @@ class TrainField(Options):
         command = TrainField()
         if (resumed := given(arguments, "--resume")) is not None:
             from luxel.render.runs.folder.run_folder import RunFolder
-            from luxel.viewer.scene_loading.runs import run_folder
+            from luxel.scenes.runs import run_folder
 
             folder = run_folder(Path(resumed))
             _require_run_of(folder, given(arguments, "--field"))
@@ -117,7 +117,6 @@ class TrainField(Options):
         """Opens the data, trains, evaluates; returns the exit status."""
         from luxel.render.fields.training.trainer import FieldTrainer
         from luxel.viewer.progress import opening
-        from luxel.viewer.scene_loading.drawable import render_field
         from luxel.viewer.scene_loading.runs import discard_unstarted
         from luxel.viewer.training.train_scene import run_watched
 
@@ -153,7 +152,6 @@ class TrainField(Options):
                 trainer,
                 lambda: _session(trainer, data),
                 self.serve if self.view else None,
-                render_field,
                 lambda result: _conclude(trainer, result),
             )
 
@@ -169,9 +167,10 @@ class TrainField(Options):
 
     def _folder_and_origin(self) -> tuple[Path, FieldOrigin]:
         from luxel.render.runs.folder.run_folder import RunFolder
+        from luxel.scenes.runs import run_folder
         from luxel.viewer.scene_loading.capture_options import Origin
         from luxel.viewer.scene_loading.field_data import FieldOrigin, require_kind
-        from luxel.viewer.scene_loading.runs import allow_replacing, new_run_folder, run_folder
+        from luxel.viewer.scene_loading.runs import allow_replacing, new_run_folder
 
         capture = Origin("", self.holdout_every, self.max_size, self.masks, self.max_megapixels)
         if self.resume is None:
@@ -258,11 +257,23 @@ def _require_run_of(folder: Path, expected: str | None) -> None:
 
 
 def _session(trainer: Any, data: FieldData) -> Session:
-    from luxel.viewer.scene_loading.drawable import field_orientation
+    import numpy as np
+
+    from luxel.render.fields.drawing.field_scene import field_scene
     from luxel.viewer.web.session import TrainingSession
 
-    orientation = field_orientation(trainer.application, data.up, data.background)
-    return TrainingSession(trainer, data.views, data.name, folder=trainer.folder.path, **orientation)
+    about = field_scene(trainer.application).about
+    up = about.up if data.up is None else data.up
+    return TrainingSession(
+        trainer,
+        data.views,
+        data.name,
+        up=None if up is None else np.array(up),
+        front=None if about.front is None else np.array(about.front),
+        background=data.background,
+        folder=trainer.folder.path,
+        make=field_scene,
+    )
 
 
 def _conclude(trainer: Any, result: Any) -> None:

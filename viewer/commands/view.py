@@ -76,7 +76,7 @@ class ViewScene(Options):
                 return 0
             print(end, flush=True)
         device = pick_device(self.device)
-        session, render = open_session(
+        session = open_session(
             self.scene,
             device,
             self.backend,
@@ -88,18 +88,16 @@ class ViewScene(Options):
         from luxel.viewer.web.serving import serve_until_interrupted, start_viewer
 
         if self.second is None:
-            return serve_until_interrupted(start_viewer(session, self.serve, render))
+            return serve_until_interrupted(start_viewer(session, self.serve))
         from luxel.viewer.web.pair.session import PairSession, Side, distinct_names
 
-        other, other_render = open_session(
-            self.second, device, self.backend, None, keep_non_finite=self.keep_non_finite
-        )
+        other = open_session(self.second, device, self.backend, None, keep_non_finite=self.keep_non_finite)
         print(_opened(self.second, other, device))
         names = distinct_names(self.scene, self.second)
-        pair = PairSession(Side.of(names[0], session, render), Side.of(names[1], other, other_render))
+        pair = PairSession(Side.of(names[0], session), Side.of(names[1], other))
         for problem in pair.problems:
             print(problem, file=sys.stderr)
-        return serve_until_interrupted(start_viewer(pair, self.serve, render))
+        return serve_until_interrupted(start_viewer(pair, self.serve))
 
     def _check_second(self, second: Path) -> None:
         """Refuses a second scene that does not exist or is the first one, before anything is opened."""
@@ -157,4 +155,4 @@ def _say(message: str) -> None:
 
 def _opened(path: Path, session: Session, device: torch.device) -> str:
     """A line about an opened scene."""
-    return f"{path}: {session.status()['count']:,} {session.scene_type.noun} on {device}"
+    return f"{path}: {session.status()['count']:,} {session.about.noun} on {device}"

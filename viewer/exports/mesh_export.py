@@ -19,11 +19,11 @@ from luxel.scenes import save_mesh
 from luxel.scenes.files.meshes.field_mesh import field_mesh
 from luxel.scenes.files.meshes.mesh import Mesh, Texture
 from luxel.scenes.files.scenes.scene_format import SceneFacts
+from luxel.scenes.runs import has_capture
 from luxel.viewer.exports.mesh_options import MeshFinish
 from luxel.viewer.progress import opening
 from luxel.viewer.scene_loading.capture_options import load_origin
 from luxel.viewer.scene_loading.learned_views import refined_views
-from luxel.viewer.scene_loading.runs import has_capture
 from luxel.viewer.scene_loading.scene_facts import as_up
 
 CELLS_OF_FIELD = 256  # along the box of a neural field

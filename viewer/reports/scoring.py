@@ -14,6 +14,7 @@ from luxel.render.geometry.camera import View
 from luxel.render.metrics.evaluate import METRICS, Evaluation, ViewScore, evaluate, further_in_words
 from luxel.render.primitives import Parameters
 from luxel.render.raster.rasterize import rasterize
+from luxel.render.scene import Scene
 from luxel.render.storage.folder import OutputFolder
 from luxel.scenes import Capture
 from luxel.viewer.progress import counting
@@ -30,7 +31,7 @@ def background_of(name: str, capture: Capture) -> tuple[float, float, float]:
 
 
 def score(
-    scene: Parameters,
+    scene: Parameters | Scene,
     views: Sequence[View],
     folder: OutputFolder,
     *,
@@ -50,7 +51,7 @@ def score(
     """Renders the views, scores them, and writes report.json, index.html and its images.
 
     Args:
-        scene: any primitives, on the device that renders.
+        scene: any primitives, or another scene that draws itself, on the device that renders.
         views: to evaluate on, usually held-out ones.
         folder: of the report.
         title: of the page.

@@ -15,7 +15,7 @@ from luxel.render.train.config import TrainConfig
 from luxel.scenes import Capture, demo_path, supervise
 from luxel.scenes import open as open_capture
 from luxel.scenes.captures.panoramas.layout import PanoramaOptions
-from luxel.viewer.scene_loading.runs import RunError
+from luxel.scenes.runs import RunError
 
 GIVE_CAPTURE = "Give the capture yourself: --capture PATH."
 

@@ -17,8 +17,8 @@ from luxel.render.geometry.camera import View
 from luxel.render.native import best_device
 from luxel.render.runs.folder.run_folder import RunFolder
 from luxel.render.runs.folder.strict_json import JsonError, validated
+from luxel.scenes.runs import RunError
 from luxel.viewer.scene_loading.capture_options import GIVE_CAPTURE, Origin, load_origin, require_own_file
-from luxel.viewer.scene_loading.runs import RunError
 
 LINEAR = (".hdr", ".exr")  # images of linear colours
 

@@ -22,7 +22,7 @@ from luxel.render.train.views.exposure import Exposure
 from luxel.render.train.views.poses import PoseRefinement
 from luxel.render.train.views.shutters import RollingShutter
 from luxel.scenes import Capture
-from luxel.viewer.scene_loading.runs import is_field_run
+from luxel.scenes.runs import is_field_run
 
 
 def cameras_of_run(

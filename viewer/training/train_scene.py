@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ import torch
 from luxel.render.backends import rasterizer
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import Parameters
+from luxel.render.raster.primitive_scene import primitive_scene
 from luxel.render.replay import release_memory
 from luxel.render.runs.memory import is_out_of_memory
 from luxel.render.runs.out_of_memory import out_of_memory, save_what_is_possible
@@ -31,7 +33,6 @@ from luxel.viewer.reports.capture_warnings import CaptureWarnings
 from luxel.viewer.reports.evaluation_report import report_of_run
 from luxel.viewer.reports.scoring import background_of, psnr_in_words, score
 from luxel.viewer.scene_loading.capture_options import Origin
-from luxel.viewer.scene_loading.drawable import rasterizer_of_views
 from luxel.viewer.scene_loading.scene_facts import facts_of_training
 
 if TYPE_CHECKING:
@@ -124,6 +125,7 @@ def fit(
             folder=folder,
             trained_on=len(capture.train),
             notices=capture.warnings,
+            make=partial(primitive_scene, backend=trainer.config.backend, lenses=origin.lens == "keep"),
         )
 
     with CaptureWarnings(capture, trainer.say) if check_capture else nullcontext():
@@ -131,7 +133,6 @@ def fit(
             trainer,
             session,
             serve,
-            rasterizer_of_views(trainer.config.backend, lenses=origin.lens == "keep"),
             lambda result: _conclude(
                 trainer, capture, folder, result, remarks(trainer, result) if remarks else []
             ),
@@ -142,7 +143,6 @@ def run_watched(
     trainer: Trainer | FieldTrainer,
     session: Callable[[], Session],
     serve: Serve | None,
-    render: Callable[..., Any],
     conclude: Callable[[Any], None],
 ) -> int:
     """Trains to the end; optionally serves the scene meanwhile and afterwards.
@@ -151,7 +151,6 @@ def run_watched(
         trainer: of primitives or of a field.
         session: makes the session that the viewer shows.
         serve: where the viewer listens; None: no viewer.
-        render: draws the scene.
         conclude: called with the result of a run that was not interrupted.
 
     Returns:
@@ -159,7 +158,7 @@ def run_watched(
         of the signal after Ctrl-C, SIGTERM or SIGHUP.
     """
     folder = trainer.folder.path
-    live = LiveViewer(session, render)
+    live = LiveViewer(session)
     server = RunServer(trainer, live.show, live.hide)
     app = None
     if serve is not None:
@@ -236,11 +235,10 @@ class LiveViewer:
 
     Args:
         session: makes the session that it shows.
-        render: draws the scene.
     """
 
-    def __init__(self, session: Callable[[], Session], render: Callable[..., Any]) -> None:
-        self._session, self._render = session, render
+    def __init__(self, session: Callable[[], Session]) -> None:
+        self._session = session
         self._app: ViewerApp | None = None
         self._stays = False
         self._beside: tuple[str, bool] | None = None
@@ -296,7 +294,7 @@ class LiveViewer:
         from luxel.viewer.web.serving import make_viewer
 
         session = self._session() if beside is None else self._pair(Path(beside[0]), beside[1])
-        app = make_viewer(session, serve, self._render)
+        app = make_viewer(session, serve)
         app.start()
         self._app, self._beside = app, beside
         return app
@@ -309,10 +307,10 @@ class LiveViewer:
         run = self._session()
         with run.borrow() as scene:
             device = scene.device
-        other, render = open_session(path, device)
+        other = open_session(path, device)
         names = distinct_names(run.folder or Path(run.name), path)
-        own = Side.of(names[0], run, self._render)
-        second = Side.of(names[1], other, render)
+        own = Side.of(names[0], run)
+        second = Side.of(names[1], other)
         return PairSession(own, second) if left else PairSession(second, own, main=1)
 
 

@@ -24,7 +24,6 @@ from luxel.viewer.web.editing.stroke_messages import STROKE_PATH
 from luxel.viewer.web.editing.stroke_server import SCRIPTS_FOLDER as STROKE_SCRIPTS
 from luxel.viewer.web.editing.stroke_server import STROKES
 from luxel.viewer.web.images.first_image import FIRST_IMAGE_PATH, FirstImage
-from luxel.viewer.web.images.shading import Render
 from luxel.viewer.web.images.thumbnails import Thumbnails
 from luxel.viewer.web.navigate import Pose, find_extent, first_pose, orbit_point
 from luxel.viewer.web.page import Page
@@ -89,7 +88,6 @@ class ViewerApp:
         port: preferred port; if it is in use, the next free one is taken (see ``url``) and a line is logged.
         share_of_time: largest fraction of wall time that rendering for pages may take from training, in (0, 1].
         token: secret of at least 12 characters that a browser must send; it is part of ``url``.
-        render: render function; luxel.render.raster.rasterize if None.
         panels: tools of the pages, in their order.
         limits: on pages, messages and wrong tokens.
         tls: certificate and key (see `luxel.viewer.web.access.credentials.tls_context`); None serves plain HTTP.
@@ -110,7 +108,6 @@ class ViewerApp:
         port: int = 8080,
         share_of_time: float = 0.3,
         token: str | None = None,
-        render: Render | None = None,
         panels: Sequence[AnyPanel] = PANELS,
         limits: Limits | None = None,
         tls: ssl.SSLContext | None = None,
@@ -137,7 +134,6 @@ class ViewerApp:
         self._limits = Limits() if limits is None else limits
         self._tls = tls
         self.guard: Guard | None = None
-        self._render = render
         self._server: _Server | None = None
         self._panels = panels
         self._shared: list[SharedPanel] = []
@@ -162,15 +158,11 @@ class ViewerApp:
         if self._server is not None:
             return self.url
         limit_heaps()
-        if self._render is None:
-            from luxel.render.raster.rasterize import rasterize
-
-            self._render = rasterize
         with self.session.borrow() as scene:
             session = self.session
-            self.extent = find_extent(session.views, scene, session.up, session.front)
+            self.extent = find_extent(session.views, scene.centres, session.up, session.front)
         if not isinstance(session, PairSession):  # whose pages begin with a tool that draws both
-            self._first_image = FirstImage(session, self._render, self.extent)
+            self._first_image = FirstImage(session, self.extent)
         # A page may be closed between the check that it is open and the message to it.
         warnings.filterwarnings("ignore", message="Queued a .* on a closed connection")
         make_buffers_safe()
@@ -239,8 +231,7 @@ class ViewerApp:
         Args:
             client: viser ClientHandle, or an `luxel.viewer.web.offline.OfflineClient`.
         """
-        assert self._render is not None, "start() comes first"
-        page = Page(client, self.session, self.extent, self._render, self._thumbnails, self._logged)
+        page = Page(client, self.session, self.extent, self._thumbnails, self._logged)
         opened = OpenPage(page, open_page_panels(self._panels, page))
 
         async def moved(camera: Any) -> None:  # async: on the event loop, where a pose is never half updated

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 import viser.transforms as vtf
+from torch import Tensor
 from viser._messages import (
     SetCameraFovMessage,
     SetCameraLookAtMessage,
@@ -21,7 +22,6 @@ from viser._messages import (
 
 from luxel.render.geometry.camera import Camera, View, poses_of
 from luxel.render.geometry.lens_views import vertical_field
-from luxel.viewer.scene_loading.drawable import Drawable
 
 MAX_SIDE = 4096  # pixels of an image along one axis
 MAX_PIXELS = 4096 * 2304  # of an image: what the largest common screens show
@@ -129,10 +129,14 @@ class SceneExtent:
 
 
 def find_extent(
-    views: Sequence[View], scene: Drawable, up: np.ndarray | None = None, front: np.ndarray | None = None
+    views: Sequence[View],
+    marks: Callable[[], Tensor],
+    up: np.ndarray | None = None,
+    front: np.ndarray | None = None,
 ) -> SceneExtent:
-    """Centre, radius and up direction from the views, or from the scene's ``centres`` where there are no views.
+    """Centre, radius and up direction from the views, or from the scene's ``marks`` where there are no views.
 
+    ``marks`` gives points that mark the place and size of the scene, [P, 3], see `luxel.render.scene.Scene.centres`.
     The centre is the point nearest to all optical axes (least squares). ``up`` [3] and ``front`` [3] are taken over
     where they are given; otherwise up is the mean of the cameras' up or, without views, -y, as structure from motion
     tends to have it, and there is no front.
@@ -147,7 +151,7 @@ def find_extent(
         radius = float(np.median(np.linalg.norm(centres - centre, axis=1)))
         upward = -poses[:, :3, 1].mean(0) if up is None else np.asarray(up, float)
     else:
-        places = scene.centres.detach()
+        places = marks().detach()
         places = places[:: max(1, len(places) // 100_000)].cpu().double().numpy()
         places = places[np.isfinite(places).all(axis=1)]
         centre = np.median(places, axis=0) if len(places) else np.zeros(3)

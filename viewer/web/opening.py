@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +11,15 @@ import torch
 
 from luxel.render.backends import Backend
 from luxel.render.errors import LuxelError
+from luxel.render.fields.application import Application
+from luxel.render.scene import Scene
 from luxel.scenes import Capture
-from luxel.scenes.files.scenes.scene_format import SceneFacts
+from luxel.scenes.loader import LoadOptions
+from luxel.scenes.loaders import open_scene
+from luxel.scenes.runs import has_capture, is_field_run, is_run
 from luxel.viewer.progress import opening
 from luxel.viewer.scene_loading.capture_options import Origin, in_words, load_origin
-from luxel.viewer.scene_loading.drawable import orientation, render_function
 from luxel.viewer.scene_loading.learned_views import refined_views
-from luxel.viewer.scene_loading.mesh_files import load_shown
-from luxel.viewer.scene_loading.runs import has_capture, is_field_run, is_run, keeps_lenses
-from luxel.viewer.scene_loading.scene_facts import known_facts
 from luxel.viewer.web.session import StaticSession
 
 
@@ -32,8 +31,8 @@ def open_session(
     *,
     keep_non_finite: bool = False,
     axes: str | None = None,
-) -> tuple[StaticSession, Callable[..., Any]]:
-    """The session of a scene, and the function that draws it.
+) -> StaticSession:
+    """The session of a scene.
 
     Args:
         path: run folder or scene file, of any primitive or a neural field, or a mesh file.
@@ -46,29 +45,32 @@ def open_session(
     Raises:
         LuxelError: the path is neither or cannot be read, the capture cannot be opened, or the backend does not fit.
     """
-    scene = load_shown(path, keep_non_finite=keep_non_finite, axes=axes).to(device)
-    facts = known_facts(path, scene, axes=axes)
-    render = render_function(scene, backend, lenses=keeps_lenses(path))
+    scene = open_scene(path, LoadOptions(keep_non_finite, axes, backend, device))
     opened = _open_capture(path, capture)
-    session = StaticSession(
+    about = scene.about
+    return StaticSession(
         scene,
         [*(opened.train if capture else refined_views(path, opened)), *opened.test] if opened else [],
         name=path.resolve().stem if path.is_file() else path.resolve().name,
-        **{**orientation(scene), **_appearance(opened, facts)},
-        antialiased=bool(facts.antialiased),
+        front=None if about.front is None else np.array(about.front),
+        antialiased=bool(about.antialiased),
         folder=path.resolve() if is_run(path) else None,
         trained_on=len(opened.train) if opened else None,
+        **_appearance(opened, scene),
     )
-    return session, render
 
 
-def _appearance(capture: Capture | None, facts: SceneFacts) -> dict[str, Any]:
-    """Up direction and background that suit a capture; without one the up direction of a scene, if it is known."""
-    up = np.array(facts.up) if facts.up is not None else None
+def _appearance(capture: Capture | None, scene: Scene) -> dict[str, Any]:
+    """Up direction and background that suit a capture; without one those of the scene."""
+    up = None if scene.about.up is None else np.array(scene.about.up)
     if capture is None:
-        return {} if up is None else {"up": up}
+        return {"up": up, "background": scene.about.background}
     background = (1.0, 1.0, 1.0) if capture.cutout else (0.0, 0.0, 0.0)
-    return {"up": up if capture.up is None else capture.up, "background": background}
+    if capture.up is not None:
+        up = capture.up
+    elif Application in scene.parts:  # whose own is a convention: that of the views is better
+        up = None
+    return {"up": up, "background": background}
 
 
 def _open_capture(path: Path, capture: Path | None) -> Capture | None:

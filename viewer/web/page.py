@@ -12,7 +12,7 @@ import numpy as np
 
 from luxel.render.geometry.camera import View
 from luxel.viewer.edit.masks import Mode
-from luxel.viewer.web.images.shading import Render, Sample
+from luxel.viewer.web.images.shading import Sample
 from luxel.viewer.web.images.stream import ClientStream, StreamReport
 from luxel.viewer.web.images.thumbnails import Thumbnails
 from luxel.viewer.web.navigate import Pose, SceneExtent, first_pose, focused, jump, place, turn_up
@@ -49,7 +49,6 @@ class Page:
         session: the scene behind the page.
         extent: centre, size and up direction of the scene.
         up: direction [3] that is up on the page; that of the scene until another one is chosen.
-        render: draws the scene, called like luxel.render.raster.rasterize.
         thumbnails: small versions of the views' images, shared by all pages.
         stream: renders the images of this page.
         sink: takes the images to the page; ``sink.stream.figures`` has latency and costs as the page measures them.
@@ -64,20 +63,17 @@ class Page:
         client: Any,
         session: Session,
         extent: SceneExtent,
-        render: Render,
         thumbnails: Thumbnails | None = None,
         logged: set[str] | None = None,
     ) -> None:
-        self.client, self.session, self.extent, self.render = client, session, extent, render
+        self.client, self.session, self.extent = client, session, extent
         self.up = extent.up
         self.selection_mode: Mode = "replace"
         self.thumbnails = Thumbnails() if thumbnails is None else thumbnails
         self._logged: set[str] = set() if logged is None else logged
         self.sink = PageSink(client)
         figures = self.sink.stream.figures
-        self.stream = ClientStream(
-            session, render, self.sink, self._report, self._logged, figures=figures.summary
-        )
+        self.stream = ClientStream(session, self.sink, self._report, self._logged, figures=figures.summary)
         self._reports: list[Callable[[StreamReport], None]] = []
         self._seeks: list[Callable[[float], None]] = []
         self._clicks: list[Callable[[Click], None]] = []

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.raster.primitive_scene import primitive_scene
 from luxel.viewer.web.access.credentials import read_token, tls_context
 from luxel.viewer.web.access.limits import Limits
 from luxel.viewer.web.app import ViewerApp
@@ -21,10 +21,10 @@ def check_serving(serve: Serve) -> None:
     Raises:
         LuxelError: other machines can reach the address and there is no token, or its files cannot be read.
     """
-    make_viewer(StaticSession(Gaussians.empty()), serve)
+    make_viewer(StaticSession(primitive_scene(Gaussians.empty())), serve)
 
 
-def make_viewer(session: Session, serve: Serve, render: Callable[..., Any] | None = None) -> ViewerApp:
+def make_viewer(session: Session, serve: Serve) -> ViewerApp:
     """A viewer with the options of the command line, not started.
 
     Raises:
@@ -36,24 +36,22 @@ def make_viewer(session: Session, serve: Serve, render: Callable[..., Any] | Non
         serve.port,
         serve.share_of_time,
         read_token(serve.token, serve.token_file),
-        render,
         limits=Limits(max_pages=serve.max_pages),
         tls=tls_context(serve.tls_cert, serve.tls_key),
     )
 
 
-def start_viewer(session: Session, serve: Serve, render: Callable[..., Any] | None = None) -> ViewerApp:
+def start_viewer(session: Session, serve: Serve) -> ViewerApp:
     """Serves a session and prints its address on stdout.
 
     Args:
         session: the scene.
         serve: where to listen.
-        render: render function; luxel.render.raster.rasterize if None.
 
     Raises:
         LuxelError: the viewer cannot listen on the address, or other machines can reach it and there is no token.
     """
-    app = make_viewer(session, serve, render)
+    app = make_viewer(session, serve)
     print(f"viewer: {app.start()}", flush=True)
     return app
 

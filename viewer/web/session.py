@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Hashable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,12 +13,20 @@ import numpy as np
 
 from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import View
-from luxel.viewer.scene_loading.drawable import Drawable
-from luxel.viewer.scene_loading.time_range import time_range
+from luxel.render.primitives import Parameters
+from luxel.render.raster.primitive_scene import primitive_scene
+from luxel.render.scene import About, Scene
+from luxel.viewer.scene_loading.runs import scene_times
 from luxel.viewer.web.access.fair_queue import FairTurns
 
 STATUS_LIFETIME = 0.2  # seconds for which one status of the trainer is shown to all pages
 LOCK_PATIENCE = 20.0  # most seconds that a render waits for a training step to end
+
+
+def class_of_primitives(scene: Scene) -> type[Parameters] | None:
+    """The class of the primitives of a scene; None: it has none."""
+    primitives = scene.part(Parameters)
+    return None if primitives is None else type(primitives)
 
 
 class Session(Protocol):
@@ -26,7 +34,8 @@ class Session(Protocol):
 
     Attributes:
         name: shown as the title of the page.
-        scene_type: class of the scene; stays the same.
+        about: what the scene is; stays the same.
+        primitives: class of its primitives; None: it has none.
         views: posed images, for jumps and frustums; may be empty.
         training_views: those of them that the scene was trained on.
         times: first and last time of a dynamic scene, in the unit of the views' times; None: a static scene.
@@ -40,7 +49,8 @@ class Session(Protocol):
     """
 
     name: str
-    scene_type: type[Drawable]
+    about: About
+    primitives: type[Parameters] | None
     views: Sequence[View]
     training_views: Sequence[View]
     times: tuple[float, float] | None
@@ -67,7 +77,7 @@ class Session(Protocol):
         """A number that changes whenever the scene does."""
         ...
 
-    def borrow(self, page: Hashable = None) -> AbstractContextManager[Any]:
+    def borrow(self, page: Hashable = None) -> AbstractContextManager[Scene]:
         """The scene, which does not change until the context ends; waits while it is in use elsewhere.
 
         Args:
@@ -93,7 +103,7 @@ class StaticSession:
     """A finished scene.
 
     Args:
-        scene: primitives or a field, on the device that draws it.
+        scene: on the device that draws it.
         views: posed images of it, if there are any.
         trained_on: how many of the views, from the first on, the scene was trained on; None: all.
         name: title of the page.
@@ -107,7 +117,7 @@ class StaticSession:
 
     def __init__(
         self,
-        scene: Drawable,
+        scene: Scene,
         views: Sequence[View] = (),
         name: str = "scene",
         *,
@@ -125,14 +135,14 @@ class StaticSession:
         self.antialiased, self.folder = antialiased, folder
         self.share_of_time = 1.0
         self.version = 0
-        self.scene_type: type[Drawable] = type(scene)
-        self.times = (times or time_range(scene, self.views)) if scene.moves else None
-        self._scene = scene.detach()
+        self.about, self.primitives = scene.about, class_of_primitives(scene)
+        self.times = (times or scene_times(scene, self.views)) if scene.about.moves else None
+        self._scene = scene
         self._numbers: dict[str, int] | None = None
         self._turns = FairTurns()
 
     @contextmanager
-    def borrow(self, page: Hashable = None) -> Iterator[Any]:
+    def borrow(self, page: Hashable = None) -> Iterator[Scene]:
         """The scene; only one page has it at a time, as workspaces are not shared."""
         self._turns.acquire(threading.get_ident() if page is None else page)
         start = time.monotonic()
@@ -141,7 +151,7 @@ class StaticSession:
         finally:
             self._turns.release(time.monotonic() - start)
 
-    def show(self, scene: Drawable, numbers: dict[str, int] | None = None) -> None:
+    def show(self, scene: Scene, numbers: dict[str, int] | None = None) -> None:
         """Replaces the scene; every page redraws.
 
         Args:
@@ -151,10 +161,10 @@ class StaticSession:
         Raises:
             ValueError: it is of another type, whose controls the pages do not have.
         """
-        if type(scene) is not self.scene_type:
-            raise ValueError(f"scene must be {self.scene_type.noun} as this session shows, got {scene.noun}")
+        if scene.about.noun != self.about.noun:
+            raise ValueError(f"scene must be {self.about.noun} as this session shows, got {scene.about.noun}")
         with self.borrow():
-            self._scene, self._numbers = scene.detach(), numbers
+            self._scene, self._numbers = scene, numbers
             self.version += 1
 
     def status(self) -> dict[str, Any]:
@@ -182,6 +192,7 @@ class TrainingSession:
         name, up, front, background, folder: see Session; ``antialiased`` comes from the trainer's configuration.
         notices: sentences about the capture, shown on the page; may grow while it trains.
         times: see Session; by default those of the views where they differ, else of the scene as it is now.
+        make: makes a scene of what is trained, and of what was known of it at first: (trained, about=...) -> Scene.
     """
 
     trains = True
@@ -200,6 +211,7 @@ class TrainingSession:
         folder: Path | None = None,
         trained_on: int | None = None,
         notices: Sequence[str] = (),
+        make: Callable[..., Scene] = primitive_scene,
     ) -> None:
         self.notices = notices
         self.trainer, self.folder = trainer, folder
@@ -208,11 +220,11 @@ class TrainingSession:
         self.training_views: Sequence[View] = self.views[:trained_on]
         self.antialiased = bool(getattr(getattr(trainer, "config", None), "antialiased", False))
         self.share_of_time = 0.3
-        self.scene_type: type[Drawable] = type(trainer.scene)
-        self.times = times if self.scene_type.moves else None
-        if self.scene_type.moves and times is None:
-            with trainer.lock:
-                self.times = time_range(trainer.scene, self.views)
+        self._make = make
+        with trainer.lock if getattr(trainer.scene, "moves", False) else nullcontext():  # for the times
+            scene = make(trainer.scene.detach())
+            self.about, self.primitives = scene.about, class_of_primitives(scene)
+            self.times = (times or scene_times(scene, self.views)) if scene.about.moves else None
         self._turns = FairTurns()
         self._not_before = 0.0
         self._status: dict[str, Any] = {}
@@ -230,7 +242,7 @@ class TrainingSession:
         return int(self.status().get("step", 0))
 
     @contextmanager
-    def borrow(self, page: Hashable = None) -> Iterator[Any]:
+    def borrow(self, page: Hashable = None) -> Iterator[Scene]:
         """The scene of the present step; training waits until the context ends.
 
         Raises:
@@ -246,7 +258,7 @@ class TrainingSession:
                 )
             start = time.monotonic()
             try:
-                yield self.trainer.scene.detach()
+                yield self._make(self.trainer.scene.detach(), about=self.about)
             finally:
                 self.trainer.lock.release()
                 now = time.monotonic()

@@ -6,7 +6,7 @@
 
 namespace luxel {
 
-constexpr int kConvexCorners = LUXEL_CONVEX_ROW - 2 * LUXEL_CORNERS;  // where the corners begin in a row
+constexpr int kConvexRow = 28, kConvexCorners = kConvexRow - 2 * LUXEL_CORNERS;  // where the corners begin in a row
 
 // The polygon {q: L_j(q) <= reach for all j} and its box, outside of which alpha is below 1/255.
 template <typename T> struct ConvexBounds {

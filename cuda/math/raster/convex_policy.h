@@ -20,8 +20,8 @@ constexpr float kMinDelta = 1e-30f;  // lower bound of the divisor in the gradie
 
 template <typename T> struct ConvexPolicy {
   using Bounds = ConvexBounds<T>;
-  static constexpr int kRow = LUXEL_CONVEX_ROW, kCorners = LUXEL_CORNERS, kFirst = kConvexCorners;
-  static constexpr int kPiece = LUXEL_CONVEX_PIECE;
+  static constexpr int kRow = kConvexRow, kCorners = LUXEL_CORNERS, kFirst = kConvexCorners;
+  static constexpr int kPiece = 128;
   static constexpr bool kMultiEdge = true, kHasAbsolute = false, kPixelDepth = false;
 
   T x, y, opacity, depth;

@@ -8,13 +8,15 @@
 
 namespace luxel {
 
+constexpr int kGaussianRow = 8;
+
 template <typename T> struct SplatEllipse;
 
 // V below: a vector of T that holds several pixels of one row.
 template <typename T> struct alignas(4 * sizeof(T)) GaussianPolicy {
   using Bounds = SplatEllipse<T>;
-  static constexpr int kRow = LUXEL_GAUSSIAN_ROW;
-  static constexpr int kPiece = LUXEL_GAUSSIAN_PIECE;
+  static constexpr int kRow = kGaussianRow;
+  static constexpr int kPiece = 256;
   static constexpr bool kMultiEdge = false, kHasAbsolute = true, kPixelDepth = false;
 
   T x, y, opacity, depth;

@@ -10,6 +10,8 @@
 
 namespace luxel {
 
+constexpr int kSurfelRow = 12;
+
 // sigma of the low-pass filter, px, as LOW_PASS of render/reference/raster/blend_surfels.py. The sqrt(1/2) of the paper widens
 // silhouettes by almost a pixel, and training moves the surface inward by as much.
 constexpr double kLowPass = 0.3;
@@ -74,8 +76,8 @@ template <typename T> struct SurfelBounds {
 
 template <typename T> struct SurfelPolicy {
   using Bounds = SurfelBounds<T>;
-  static constexpr int kRow = LUXEL_SURFEL_ROW;
-  static constexpr int kPiece = LUXEL_SURFEL_PIECE;
+  static constexpr int kRow = kSurfelRow;
+  static constexpr int kPiece = 256;
   static constexpr bool kMultiEdge = false, kHasAbsolute = true, kPixelDepth = true;
 
   T x, y, opacity, depth;

@@ -6,19 +6,10 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
+from luxel.render.ops.raster.policies import policies, policy
 from luxel.render.ops.registry import define, register_implementation
 
 TILE = 16  # pixels along a tile's side, see cuda/abi/raster.h
-ROW_WIDTHS = {
-    "gaussians": 8,
-    "convexes": 28,
-    "surfels": 12,
-}  # numbers of a splat, in the order of cuda/abi/raster.h
-PIECE_LENGTHS = {
-    "gaussians": 256,
-    "convexes": 128,
-    "surfels": 256,
-}  # instances of a piece of a tile's list on the GPU, see cuda/abi/raster.h
 
 define(
     "bin_splats(Tensor splats, Tensor tile_counts, Tensor totals, int width, int height, "
@@ -33,7 +24,8 @@ def tile_grid(width: int, height: int) -> tuple[int, int]:
 
 def _plan(splats: Tensor, tiles: int, capacity: int, primitive: str) -> Tensor:
     return splats.new_empty(
-        4 * tiles + 2 * (capacity // PIECE_LENGTHS[primitive]) + 1 if splats.is_cuda else 0, dtype=torch.int32
+        4 * tiles + 2 * (capacity // policy(primitive, "bin_splats").piece) + 1 if splats.is_cuda else 0,
+        dtype=torch.int32,
     )
 
 
@@ -48,12 +40,9 @@ def _run(
     primitive: str = "gaussians",
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     c, n = tile_counts.shape
-    if primitive not in ROW_WIDTHS:
-        raise ValueError(f"bin_splats: primitive must be one of {', '.join(ROW_WIDTHS)}, got {primitive}")
-    if splats.shape != (c, n, ROW_WIDTHS[primitive]):
-        raise ValueError(
-            f"bin_splats: splats of {primitive} must be {[c, n, ROW_WIDTHS[primitive]]}, got {list(splats.shape)}"
-        )
+    row = policy(primitive, "bin_splats").row
+    if splats.shape != (c, n, row):
+        raise ValueError(f"bin_splats: splats of {primitive} must be {[c, n, row]}, got {list(splats.shape)}")
     columns, rows = tile_grid(width, height)
     device = splats.device
     instances = torch.empty(capacity, dtype=torch.int32, device=device)
@@ -70,7 +59,7 @@ def _run(
     sizes = {
         "count": n,
         "cameras": c,
-        "primitive": list(ROW_WIDTHS).index(primitive),
+        "policy": policies(library)[primitive].number,
         "width": width,
         "height": height,
         "visible_capacity": visible_capacity,
@@ -135,7 +124,8 @@ def bin_splats(
         width, height: image size in pixels.
         visible_capacity: room for splats that are seen; totals[0] of them are.
         capacity: room for tile instances; totals[1] of them are needed.
-        primitive: "gaussians" (outlined by an ellipse), "convexes" (by a polygon) or "surfels" (by two ellipses).
+        primitive: name of a policy: "gaussians" (outlined by an ellipse), "convexes" (by a polygon), "surfels" (by two
+            ellipses); all in `luxel.render.ops.raster.policies`.
 
     Returns:
         instances [capacity] int32 (indices c * N + n), ranges [C * T, 2] int32 (first and one past the last
@@ -148,4 +138,4 @@ def bin_splats(
     )
 
 
-__all__ = ["PIECE_LENGTHS", "ROW_WIDTHS", "TILE", "bin_splats", "tile_grid"]
+__all__ = ["TILE", "bin_splats", "tile_grid"]

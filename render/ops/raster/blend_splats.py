@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
-from luxel.render.ops.raster.bin_splats import PIECE_LENGTHS, ROW_WIDTHS, TILE
+from luxel.render.ops.raster.bin_splats import TILE
+from luxel.render.ops.raster.policies import Policy, policies, policy
 from luxel.render.ops.registry import define, register_implementation
 
 CHANNELS = (3, 4, 6, 7, 8, 16)  # widths that the kernels are compiled for
@@ -17,16 +17,15 @@ CHANNELS = (3, 4, 6, 7, 8, 16)  # widths that the kernels are compiled for
 _INPUTS = "Tensor splats, Tensor values, Tensor? background, Tensor instances, Tensor ranges, Tensor plan"
 _OPTIONS = (
     "int width, int height, float max_alpha, bool absolute, bool deterministic, bool median, bool tally, "
-    "bool keep"
+    "bool keep, int depth_moments, str policy"
 )
 _BLOCKS = 8  # of 8 x 4 pixels in a tile
 _SHARED = 11  # leading arguments of forward and backward that `_arguments` takes
-_FORWARD = 14  # arguments of forward, without depth_moments; backward goes on after them
-PIXEL_DEPTH = ("surfels",)  # policies with kPixelDepth: their operations have depth_moments
+_FORWARD = 16  # arguments of forward; depth_moments and policy are the last. Backward goes on after them
 
 
 def _arguments(
-    primitive: str,
+    drawn: Policy,
     splats: Tensor,  # [C, N, R]
     values: Tensor,  # [C, N, D]
     background: Tensor | None,  # [C, D]
@@ -38,20 +37,20 @@ def _arguments(
     max_alpha: float,
     absolute: bool,
     deterministic: bool,
-    depth_moments: int = 0,
+    depth_moments: int,
 ) -> dict[str, Any]:
-    (c, n, d), row = values.shape, ROW_WIDTHS[primitive]
+    (c, n, d), row = values.shape, drawn.row
     if d not in CHANNELS:
-        raise ValueError(f"blend_{primitive}: values must have one of {CHANNELS} channels, got {d}")
+        raise ValueError(f"blend: values must have one of {CHANNELS} channels, got {d}")
     if splats.shape != (c, n, row):
-        raise ValueError(f"blend_{primitive}: splats must be {[c, n, row]}, got {list(splats.shape)}")
+        raise ValueError(f"blend: splats of {drawn.name} must be {[c, n, row]}, got {list(splats.shape)}")
     if background is not None and background.shape != (c, d):
-        raise ValueError(f"blend_{primitive}: background must be {[c, d]}, got {list(background.shape)}")
-    if absolute and primitive == "convexes":
-        raise ValueError(f"blend_{primitive}: absolute must be False for convexes")
-    if not 0 <= depth_moments <= min(2, d - 3):
-        most = min(2, d - 3)
-        raise ValueError(f"blend_{primitive}: depth_moments must be 0 to {most}, got {depth_moments}")
+        raise ValueError(f"blend: background must be {[c, d]}, got {list(background.shape)}")
+    if absolute and not drawn.has_absolute:
+        raise ValueError(f"blend: absolute must be False for {drawn.name}")
+    most = min(2, d - 3) if drawn.pixel_depth else 0
+    if not 0 <= depth_moments <= most:
+        raise ValueError(f"blend: depth_moments of {drawn.name} must be 0 to {most}, got {depth_moments}")
     return {
         "splats": splats.contiguous(),
         "values": values.contiguous(),
@@ -72,37 +71,21 @@ def _arguments(
     }
 
 
-def _moments(primitive: str, args: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[Any, ...]]:
-    """depth_moments of an operation that has them, and the arguments that go on after those of forward."""
-    end = _FORWARD + (primitive in PIXEL_DEPTH)
-    return args[_FORWARD:end], args[end:]
-
-
-def _given(primitive: str, depth_moments: int) -> tuple[int, ...]:
-    """depth_moments for an operation that has them.
-
-    Raises:
-        ValueError: it has none, and they are not 0.
-    """
-    if primitive in PIXEL_DEPTH:
-        return (depth_moments,)
-    if depth_moments:
-        raise ValueError(f"blend_{primitive}: depth_moments must be 0, got {depth_moments}")
-    return ()
-
-
-def _forward(primitive: str, *args: Any) -> tuple[Tensor, ...]:
+def _forward(*args: Any) -> tuple[Tensor, ...]:
     splats, ranges = args[0], args[4]
-    arguments = _arguments(primitive, *args[:_SHARED], *args[_FORWARD:])
-    image, transmittance, last, contributors, median_depth, states = outputs = _fake(primitive, *args)
-    touched = _touched(primitive, arguments["capacity"], ranges.shape[0])
+    depth_moments, name = args[_FORWARD - 2 :]
+    drawn, library = policy(name, "blend"), library_for(splats.device)
+    arguments = _arguments(drawn, *args[:_SHARED], depth_moments=depth_moments)
+    image, transmittance, last, contributors, median_depth, states = outputs = _fake(*args)
+    touched = _touched(drawn, arguments["capacity"], ranges.shape[0])
     if touched and states.numel():
         states[-touched:].zero_()
-    library_for(splats.device).call(
-        f"blend_{primitive}_fwd",
+    library.call(
+        "blend_fwd",
         splats.device,
         splats.dtype,
         **arguments,
+        policy=policies(library)[name].number,
         image=image,
         transmittance=transmittance,
         last=last if last.numel() else None,
@@ -114,7 +97,6 @@ def _forward(primitive: str, *args: Any) -> tuple[Tensor, ...]:
 
 
 def _fake(
-    primitive: str,
     splats: Tensor,
     values: Tensor,
     background: Tensor | None,
@@ -129,9 +111,11 @@ def _fake(
     median: bool,
     tally: bool,
     keep: bool,
-    depth_moments: int = 0,
+    depth_moments: int,
+    name: str,
 ) -> tuple[Tensor, ...]:
     c, _, d = values.shape
+    drawn = policy(name, "blend")
     image, nothing = (c, height, width), (0,)
     return (
         splats.new_empty(*image, d),
@@ -139,41 +123,54 @@ def _fake(
         splats.new_empty(image if keep else nothing, dtype=torch.int32),
         splats.new_empty(image if tally else nothing, dtype=torch.int32),
         splats.new_empty(image if median else nothing),
-        splats.new_empty(_states(primitive, instances, ranges, d) if keep and splats.is_cuda else 0),
+        splats.new_empty(_states(drawn, instances, ranges, d) if keep and splats.is_cuda else 0),
     )
 
 
-def _states(primitive: str, instances: Tensor, ranges: Tensor, channels: int) -> int:
+def _states(drawn: Policy, instances: Tensor, ranges: Tensor, channels: int) -> int:
     """Numbers that the backward pass on a GPU needs from the forward pass."""
     capacity = instances.shape[0]
-    pieces = capacity // PIECE_LENGTHS[primitive] * (channels + 1) * TILE * TILE
-    return pieces + _touched(primitive, capacity, ranges.shape[0])
+    pieces = capacity // drawn.piece * (channels + 1) * TILE * TILE
+    return pieces + _touched(drawn, capacity, ranges.shape[0])
 
 
-def _touched(primitive: str, capacity: int, tiles: int) -> int:
+def _touched(drawn: Policy, capacity: int, tiles: int) -> int:
     """The last of these: words of which splats of a list counted in which block. Words that no warp writes stay 0."""
-    return (capacity // 32 + tiles + 1) * _BLOCKS if primitive == "convexes" else 0
+    return (capacity // 32 + tiles + 1) * _BLOCKS if drawn.multi_edge else 0
 
 
-def _backward(primitive: str, *args: Any) -> tuple[Tensor, Tensor, Tensor]:
+def _backward(*args: Any) -> tuple[Tensor, Tensor, Tensor]:
     splats, values, background = args[:3]
-    moments, rest = _moments(primitive, args)
-    image, transmittance, last, states, g_image, g_transmittance, *rest = rest
+    depth_moments, name = args[_FORWARD - 2 : _FORWARD]
+    image, transmittance, last, states, g_image, g_transmittance, *rest = args[_FORWARD:]
     # Defaults are left out by the dispatcher.
     of_background = background is not None and (not rest or bool(rest[0]))
     raw_moments = len(rest) > 1 and bool(rest[1])
-    arguments = _arguments(primitive, *args[:_SHARED], *moments)
     device, dtype = splats.device, splats.dtype
     library = library_for(device)
+    arguments = {
+        **_arguments(policy(name, "blend"), *args[:_SHARED], depth_moments=depth_moments),
+        "policy": policies(library)[name].number,
+    }
     sizes = {
         k: arguments[k]
-        for k in ("capacity", "count", "cameras", "width", "height", "channels", "absolute", "deterministic")
+        for k in (
+            "policy",
+            "capacity",
+            "count",
+            "cameras",
+            "width",
+            "height",
+            "channels",
+            "absolute",
+            "deterministic",
+        )
     }
-    needed = library.call(f"blend_{primitive}_workspace", device, dtype, **sizes)
+    needed = library.call("blend_workspace", device, dtype, **sizes)
     g_splats, g_values = torch.zeros_like(arguments["splats"]), torch.zeros_like(arguments["values"])
     g_background = (splats.new_zeros if of_background else splats.new_empty)(values.shape[0], values.shape[2])
     library.call(
-        f"blend_{primitive}_bwd",
+        "blend_bwd",
         device,
         dtype,
         **arguments,
@@ -208,39 +205,26 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]
     ctx.set_materialize_grads(False)
 
 
-def _autograd(
-    primitive: str, ctx: Any, g_image: Tensor | None, g_transmittance: Tensor | None, *_: Any
-) -> tuple[Any, ...]:
+def _autograd(ctx: Any, g_image: Tensor | None, g_transmittance: Tensor | None, *_: Any) -> tuple[Any, ...]:
     inputs, kept = ctx.saved_tensors[:6], ctx.saved_tensors[6:]
     splats, values = inputs[:2]
     of_background = ctx.needs_input_grad[2]
     if g_image is None:
         g_image = splats.new_zeros(*kept[1].shape, values.shape[2])
-    backward = getattr(torch.ops.luxel, f"blend_{primitive}_bwd")
-    g_splats, g_values, g_background = backward(
+    g_splats, g_values, g_background = torch.ops.luxel.blend_bwd(
         *inputs, *ctx.options, *kept, g_image, g_transmittance, of_background
     )
     return g_splats, g_values, g_background if of_background else None, *(None,) * (3 + len(ctx.options))
 
 
-def _define(primitive: str) -> None:
-    """Makes luxel::blend_<primitive> and its gradient, which differ in what a row of splats holds."""
-    inputs = ", ".join([_INPUTS, _OPTIONS, *(["int depth_moments"] if primitive in PIXEL_DEPTH else [])])
-    define(f"blend_{primitive}({inputs}) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)")
-    define(
-        f"blend_{primitive}_bwd({inputs}, Tensor image, Tensor transmittance, Tensor last, "
-        "Tensor states, Tensor g_image, Tensor? g_transmittance, bool of_background=True, bool raw_moments=False)"
-        " -> (Tensor, Tensor, Tensor)"
-    )
-    forward, fake, backward, autograd = (
-        partial(f, primitive) for f in (_forward, _fake, _backward, _autograd)
-    )
-    register_implementation(f"blend_{primitive}", forward, fake, autograd, _setup_context)
-    register_implementation(f"blend_{primitive}_bwd", backward, _backward_fake)
-
-
-for _primitive in ROW_WIDTHS:
-    _define(_primitive)
+define(f"blend({_INPUTS}, {_OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)")
+define(
+    f"blend_bwd({_INPUTS}, {_OPTIONS}, Tensor image, Tensor transmittance, Tensor last, "
+    "Tensor states, Tensor g_image, Tensor? g_transmittance, bool of_background=True, bool raw_moments=False)"
+    " -> (Tensor, Tensor, Tensor)"
+)
+register_implementation("blend", _forward, _fake, _autograd, _setup_context)
+register_implementation("blend_bwd", _backward, _backward_fake)
 
 
 def blend_splats(
@@ -292,7 +276,8 @@ def blend_splats(
         and transmittance carry gradients. ``last`` is empty where no input requires a gradient.
 
     Raises:
-        ValueError: shapes do not fit, ``absolute`` of convexes, or ``depth_moments`` that the values do not have.
+        ValueError: shapes do not fit, ``absolute`` of a policy without it, or ``depth_moments`` that it or the
+            values do not have.
     """
     return blend_splats_fwd(
         splats,
@@ -351,9 +336,8 @@ def blend_splats_fwd(
     inputs = (splats, values, background)
     if keep is None:
         keep = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in inputs)
-    operation = getattr(torch.ops.luxel, f"blend_{primitive}")
-    options = width, height, max_alpha, absolute, deterministic, median, tally, keep
-    return Blended(*operation(*inputs, instances, ranges, plan, *options, *_given(primitive, depth_moments)))
+    options = width, height, max_alpha, absolute, deterministic, median, tally, keep, depth_moments, primitive
+    return Blended(*torch.ops.luxel.blend(*inputs, instances, ranges, plan, *options))
 
 
 def blend_splats_bwd(
@@ -385,13 +369,11 @@ def blend_splats_bwd(
         of_background: else the last gradient is undefined.
         raw_moments: leave the gradient of splats as sums over pixels that the projection's backward finishes.
     """
-    operation = getattr(torch.ops.luxel, f"blend_{primitive}_bwd")
-    options = width, height, max_alpha, absolute, deterministic, False, False, True
+    options = width, height, max_alpha, absolute, deterministic, False, False, True, depth_moments, primitive
     kept = blended.image, blended.transmittance, blended.last, blended.states
-    return operation(
+    return torch.ops.luxel.blend_bwd(
         *(splats, values, background, instances, ranges, plan),
         *options,
-        *_given(primitive, depth_moments),
         *kept,
         g_image,
         g_transmittance,

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
-from luxel.render.ops.raster.bin_splats import ROW_WIDTHS
+from luxel.render.ops.raster.policies import policies, policy
 from luxel.render.ops.registry import aligned, define, register_implementation, require
 
 define(
@@ -44,15 +44,14 @@ def _run(
     primitive: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
     c, n = splats.shape[:2]
-    if primitive not in ROW_WIDTHS:
-        raise ValueError(f"label_render: primitive must be one of {', '.join(ROW_WIDTHS)}, got {primitive}")
+    row = policy(primitive, "label_render").row
     if not 1 <= label_count <= 255:
         raise ValueError(f"label_render: label_count must be 1 to 255, got {label_count}")
     require(
         "label_render",
         splats.device,
         {
-            "splats": (splats, splats.dtype, (c, n, ROW_WIDTHS[primitive])),
+            "splats": (splats, splats.dtype, (c, n, row)),
             "labels": (labels, torch.uint8, (n,)),
         },
     )
@@ -61,7 +60,8 @@ def _run(
     )
     if not image.numel():
         return outputs
-    library_for(splats.device).call(
+    library = library_for(splats.device)
+    library.call(
         "label_render",
         splats.device,
         splats.dtype,
@@ -72,7 +72,7 @@ def _run(
         plan=plan if plan.numel() else None,
         count=n,
         cameras=c,
-        primitive=list(ROW_WIDTHS).index(primitive),
+        policy=policies(library)[primitive].number,
         width=width,
         height=height,
         max_alpha=max_alpha,

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
-from luxel.render.ops.raster.bin_splats import ROW_WIDTHS
+from luxel.render.ops.raster.policies import policies, policy
 from luxel.render.ops.registry import aligned, define, register_implementation, require
 
 MAX_LABELS = 255  # 0 to 254
@@ -108,8 +108,7 @@ def _run(
 ) -> None:
     c, n = splats.shape[:2]
     fine, device = votes.dim() == 3, splats.device
-    if primitive not in ROW_WIDTHS:
-        raise ValueError(f"label_votes: primitive must be one of {', '.join(ROW_WIDTHS)}, got {primitive}")
+    row = policy(primitive, "label_votes").row
     most = MAX_DENSE if keys is None else MAX_LABELS
     if not 1 <= labels <= most:
         raise ValueError(f"label_votes: labels must be 1 to {most} in such a table, got {labels}")
@@ -122,7 +121,7 @@ def _run(
         "label_votes",
         device,
         {
-            "splats": (splats, splats.dtype, (c, n, ROW_WIDTHS[primitive])),
+            "splats": (splats, splats.dtype, (c, n, row)),
             "maps": (maps, torch.uint8, (c, height, width)),
             "votes": (votes, torch.int64, (n, columns, *parts)),
             "keys": (keys, torch.int64, (n,)),
@@ -132,7 +131,8 @@ def _run(
         raise ValueError("label_votes: votes must be contiguous")
     if not (splats.numel() and instances.numel() and maps.numel()):
         return
-    library_for(device).call(
+    library = library_for(device)
+    library.call(
         "label_votes",
         device,
         splats.dtype,
@@ -143,7 +143,7 @@ def _run(
         plan=plan if plan.numel() else None,
         count=n,
         cameras=c,
-        primitive=list(ROW_WIDTHS).index(primitive),
+        policy=policies(library)[primitive].number,
         width=width,
         height=height,
         max_alpha=max_alpha,

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from luxel.render.ops.raster.bin_splats import ROW_WIDTHS
 from luxel.render.ops.raster.convex_points import FEWEST, MOST
 from luxel.render.ops.raster.projection import POLYGON_OPTIONS, Projection
+
+SPLAT = 28  # floats of one screen splat, see cuda/abi
 
 
 def _points_each(named: Mapping[str, Tensor]) -> dict[str, int]:
@@ -26,7 +27,7 @@ PROJECTION = Projection(
         "sh_rest": (None, 3),
         "mask_logits": (),
     },
-    ROW_WIDTHS["convexes"],
+    SPLAT,
     POLYGON_OPTIONS,
     more=_points_each,
     penalties=("raw_moments", "mask_penalty"),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from luxel.render.ops.raster.bin_splats import ROW_WIDTHS
 from luxel.render.ops.raster.projection import SURFEL_OPTIONS, Projection
+
+SPLAT = 12  # floats of one screen splat, see cuda/abi
 
 PROJECTION = Projection(
     "project_surfels",
@@ -17,7 +18,7 @@ PROJECTION = Projection(
         "sh_dc": (3,),
         "sh_rest": (None, 3),
     },
-    ROW_WIDTHS["surfels"],
+    SPLAT,
     SURFEL_OPTIONS,
     penalties=("opacity_penalty", "scale_penalty"),
     squares=True,

@@ -49,7 +49,7 @@ def project_adam_(
     Equal to that backward followed by `fused_adam_` (``torch.optim.Adam`` without weight decay), but the
     gradients, 59 numbers per Gaussian at SH degree 3, are neither written nor read. No autograd: a trainer calls
     `project_gaussians` or the like, `bin_splats` and `blend_splats` without gradients,
-    ``torch.ops.luxel.blend_gaussians_bwd`` or the like with the gradient of its image, and then this. Nothing is read
+    ``torch.ops.luxel.blend_bwd`` with the gradient of its image, and then this. Nothing is read
     back from the device, and what changes from step to step is in ``schedule`` and ``skip``, so that the call can be
     captured in a CUDA graph.
 
@@ -80,7 +80,7 @@ def project_adam_(
             where left out. opacity_penalty, scale_penalty (Gaussians) add opacity_penalty * (sum of opacities) +
             scale_penalty * (sum of all scales) to the loss (3DGS-MCMC, Kheradmand et al. 2024); for means, divide the
             weights by N and 3 N. mask_penalty (convexes) adds mask_penalty * (sum of masks before their threshold).
-            raw_moments (convexes, on a GPU): g_splats are what blend_convexes_bwd gives with the same switch.
+            raw_moments (convexes, on a GPU): g_splats are what blend_bwd gives with the same switch.
 
     Raises:
         ValueError: shapes, types or devices do not fit, or something to be changed is not contiguous.

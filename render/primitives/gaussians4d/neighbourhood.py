@@ -27,17 +27,17 @@ class Neighbourhood:
     def __init__(self, settings: Gaussians4dLoss) -> None:
         self.settings = settings
         self._near: Tensor | None = None  # int32 [rows, k], spare rows included
-        self._version = -1  # of the optimizer at the last search
+        self._version = -1  # of the store at the last search
         self._renewed = -1  # the last step with a search
 
-    def plan(self, step: int, optimizer: Rows) -> bool:
+    def plan(self, step: int, store: Rows) -> bool:
         """Allocates neighbours for all rows; returns whether step number ``step`` searches."""
-        self._make_room(optimizer)
+        self._make_room(store)
         # A repeated step searches again: the first attempt may have failed before its search.
         due = step % self.settings.neighbours_every == 0 or step == self._renewed
-        due = due or optimizer.version != self._version
+        due = due or store.version != self._version
         if due:
-            self._version, self._renewed = optimizer.version, step
+            self._version, self._renewed = store.version, step
         return due
 
     def renew(self, scene: Gaussians4d, status: Tensor) -> None:
@@ -55,19 +55,19 @@ class Neighbourhood:
         value = velocity_consistency(scene.rotors, scene.log_scales, scene.log_scale_t, near, visible)
         return self.settings.consistency_weight, value
 
-    def tensors(self, optimizer: Rows) -> dict[str, Tensor]:
+    def tensors(self, store: Rows) -> dict[str, Tensor]:
         """The neighbours of the N primitives, int32 [N, k]; nothing if rows have changed since the last search."""
-        if self._version != optimizer.version:
+        if self._version != store.version:
             return {}
-        return {_NAME: self._rows(optimizer.count)}
+        return {_NAME: self._rows(store.count)}
 
-    def restore(self, tensors: dict[str, Tensor], optimizer: Rows) -> None:
+    def restore(self, tensors: dict[str, Tensor], store: Rows) -> None:
         """The reverse of `tensors`; what cannot be neighbours of the present rows is searched for again."""
         near = tensors.get(_NAME)
-        if near is not None and self._fits(near, optimizer.count):
-            self._make_room(optimizer)
-            self._rows(optimizer.count).copy_(near)
-            self._version = optimizer.version
+        if near is not None and self._fits(near, store.count):
+            self._make_room(store)
+            self._rows(store.count).copy_(near)
+            self._version = store.version
 
     def _fits(self, near: Tensor, count: int) -> bool:
         """Whether a tensor holds numbers of rows: others would be read beyond the end of the rows."""
@@ -75,11 +75,11 @@ class Neighbourhood:
             return False
         return bool(((near >= 0) & (near < count)).all())
 
-    def _make_room(self, optimizer: Rows) -> None:
-        """Allocates as many rows as the optimizer has, again only when the optimizer has allocated its rows again."""
-        shape = optimizer.capacity, self.settings.neighbours
+    def _make_room(self, store: Rows) -> None:
+        """Allocates as many rows as the store has, again only when the store has allocated its rows again."""
+        shape = store.capacity, self.settings.neighbours
         if self._near is None or tuple(self._near.shape) != shape:
-            self._near = torch.zeros(shape, dtype=torch.int32, device=optimizer.inverse_count.device)
+            self._near = torch.zeros(shape, dtype=torch.int32, device=store.inverse_count.device)
 
     def _rows(self, count: int) -> Tensor:
         assert self._near is not None, "a step is planned before it is made"

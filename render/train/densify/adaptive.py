@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from luxel.render.train.densify.situation import Refinement, Situation
-    from luxel.render.train.store.optimizer import Optimizer
+    from luxel.render.train.store.protocol import ParameterStore
 
 
 @dataclass
@@ -82,24 +82,24 @@ class AdaptiveStrategy(Strategy):
         stop = self.window(steps).stop
         return self.reset_every > 0 and step % self.reset_every == 0 and clock < stop and clock + 1000 <= stop
 
-    def after_step(self, optimizer: Optimizer, now: Situation) -> Refinement | None:
+    def after_step(self, store: ParameterStore, now: Situation) -> Refinement | None:
         """Grows, prunes and resets when due; the caller then starts new statistics."""
         from luxel.render.train.densify.situation import Refinement
 
         done = None
         if self.window(now.steps).acts(now.step, now.clock):
-            done, keep = self.grow(optimizer, now)
-            lives = self.worth_keeping(optimizer.scene, now.extent, 0 < self.reset_every < now.clock)
+            done, keep = self.grow(store, now)
+            lives = self.worth_keeping(store.scene, now.extent, 0 < self.reset_every < now.clock)
             done.pruned = int((keep & ~lives).sum())
             if done.pruned or done.split:
-                optimizer.select(keep & lives)
+                store.select(keep & lives)
         if self._resets(now.step, now.clock, now.steps):
-            self.reset_opacities(optimizer)
+            self.reset_opacities(store)
             done = done or Refinement()
             done.reset = True
         return done
 
-    def grow(self, optimizer: Optimizer, now: Situation) -> tuple[Refinement, Tensor]:
+    def grow(self, store: ParameterStore, now: Situation) -> tuple[Refinement, Tensor]:
         """Clones small and splits large Gaussians above the threshold; at most up to the cap, largest gradients first.
 
         Returns:
@@ -110,7 +110,7 @@ class AdaptiveStrategy(Strategy):
 
         from luxel.render.train.densify.situation import Refinement, logit
 
-        gaussians = optimizer.scene
+        gaussians = store.scene
         pull = self.pull(now)
         high = pull > 1
         if now.cap is not None:
@@ -125,7 +125,7 @@ class AdaptiveStrategy(Strategy):
         if self.revised_opacity:
             parts.opacity_logits = logit(1 - (1 - parts.opacities).sqrt())
         new = gaussians.cat(gaussians.select(clone), parts)
-        optimizer.append(new)
+        store.append(new)
         stays = torch.cat([stays, stays.new_ones(new.count)])
         return Refinement(cloned=clone.numel(), split=split.numel()), stays
 
@@ -161,12 +161,11 @@ class AdaptiveStrategy(Strategy):
             keep &= gaussians.log_scales.amax(-1).exp() <= self.prune_scale3d * extent
         return keep
 
-    def reset_opacities(self, optimizer: Optimizer) -> None:
+    def reset_opacities(self, store: ParameterStore) -> None:
         """Lowers all opacities to twice the pruning limit, so that only what is needed comes back."""
         import torch
 
         from luxel.render.train.densify.situation import logit
 
         limit = logit(torch.tensor(2 * self.prune_opacity)).item()
-        optimizer.scene.opacity_logits.clamp_(max=limit)
-        optimizer.zero_parameter("opacity_logits")
+        store.edit(lambda scene: scene.opacity_logits.clamp_(max=limit), zero=("opacity_logits",))

@@ -16,7 +16,7 @@ from luxel.render.train.densify.situation import Refinement, Situation, finite
 from luxel.render.train.memory.image_content import ImageContent
 from luxel.render.train.step import schedules
 from luxel.render.train.step.timeline import Timeline
-from luxel.render.train.store.optimizer import Optimizer
+from luxel.render.train.store.protocol import ParameterStore
 
 
 class Densifier:
@@ -24,7 +24,7 @@ class Densifier:
 
     Args:
         config: configuration of the run.
-        optimizer: the primitives, changed in place.
+        store: the primitives, changed in place.
         generator: random numbers on the device.
         views: training views.
         content: of their images, measured if the strategy follows it.
@@ -34,13 +34,13 @@ class Densifier:
     def __init__(
         self,
         config: TrainConfig,
-        optimizer: Optimizer,
+        store: ParameterStore,
         generator: torch.Generator,
         views: Sequence[View],
         content: ImageContent,
         log: Callable[[int, dict[str, Any]], None],
     ) -> None:
-        self.config, self.optimizer, self.generator, self._log = config, optimizer, generator, log
+        self.config, self.store, self.generator, self._log = config, store, generator, log
         self._pixels = pixel_count(views)
         self._detail, self._coverage = content.detail, content.coverage
         times = [view.time for view in views]
@@ -50,20 +50,20 @@ class Densifier:
 
     @property
     def statistics(self) -> DensifyStatistics:
-        """Statistics of the present primitives; ``rows`` has the optimizer's spare rows too."""
-        return DensifyStatistics(self.rows.data[: self.optimizer.count])
+        """Statistics of the present primitives; ``rows`` has the store's spare rows too."""
+        return DensifyStatistics(self.rows.data[: self.store.count])
 
     def reset(self) -> None:
-        """Zeroes the statistics, with a row for each row of the optimizer."""
-        capacity = self.optimizer.capacity
+        """Zeroes the statistics, with a row for each row of the store."""
+        capacity = self.store.capacity
         if self.rows.data.shape[0] == capacity:
             self.rows.reset()
         else:
-            self.rows = DensifyStatistics.zeros(capacity, self.optimizer.inverse_count.device)
+            self.rows = DensifyStatistics.zeros(capacity, self.store.inverse_count.device)
 
     def select(self, index: Tensor) -> None:
         """Keeps the primitives at ``index``, positions or a boolean mask, and resets the statistics."""
-        self.optimizer.select(index)
+        self.store.select(index)
         self.reset()
 
     def due(self, step: int, timeline: Timeline) -> bool:
@@ -89,16 +89,16 @@ class Densifier:
             refinement = self._refine(step, clock, timeline.extent, cap)
         gathers = config.strategy.needs_statistics(clock, config.steps)
         if self._reorders(step) and (refinement is not None or not gathers):
-            self.select(schedules.morton_order(self.optimizer.scene.centres))
+            self.select(schedules.morton_order(self.store.scene.centres))
         return refinement
 
     def remove_non_finite(self) -> None:
         """Removes the primitives of which a parameter is not finite."""
-        self.select(finite(self.optimizer.scene))
+        self.select(finite(self.store.scene))
 
     def keep_most_opaque(self, count: int) -> None:
         """Removes all but the ``count`` primitives of highest opacity."""
-        opacity = self.optimizer.scene.opacity_logits
+        opacity = self.store.scene.opacity_logits
         self.select(opacity.argsort(descending=True, stable=True)[:count].sort().values)
 
     def _reorders(self, step: int) -> bool:
@@ -120,13 +120,13 @@ class Densifier:
             self._duration,
             self._coverage,
         )
-        refinement = config.strategy.after_step(self.optimizer, situation)
+        refinement = config.strategy.after_step(self.store, situation)
         if refinement is None:
             return None
         self.reset()
-        if self.optimizer.count == 0:
+        if self.store.count == 0:
             raise LuxelError(
-                f"No {self.optimizer.scene.noun} are left at step {step}.",
+                f"No {self.store.scene.noun} are left at step {step}.",
                 "Check poses, masks and points of the capture (`luxel view` shows the cameras).",
             )
         self._log(step, refinement.as_dict())

@@ -11,7 +11,7 @@ from luxel.render.train.step.schedules import Window
 
 if TYPE_CHECKING:
     from luxel.render.train.densify.situation import Refinement, Situation
-    from luxel.render.train.store.optimizer import Optimizer
+    from luxel.render.train.store.protocol import ParameterStore
 
 
 @dataclass
@@ -33,16 +33,16 @@ class FixedCount(Strategy):
         """Whether `after_step` has something to do after ``step`` steps."""
         return self.prune_opacity > 0 and self.window(steps).acts(step)
 
-    def after_step(self, optimizer: Optimizer, now: Situation) -> Refinement | None:
+    def after_step(self, store: ParameterStore, now: Situation) -> Refinement | None:
         """Removes what has faded, every ``refine_every`` steps."""
         from luxel.render.train.densify.situation import Refinement, finite
 
         if not self.due(now.step, now.clock, now.steps):
             return None
-        scene = optimizer.scene
+        scene = store.scene
         keep = (scene.opacities >= self.prune_opacity) & finite(scene)
         kept = int(keep.sum())
         if kept == scene.count:
             return None
-        optimizer.select(keep)
+        store.select(keep)
         return Refinement(pruned=scene.count - kept)

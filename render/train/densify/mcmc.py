@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from luxel.render.train.densify.situation import Refinement, Situation
-    from luxel.render.train.store.optimizer import Optimizer
+    from luxel.render.train.store.protocol import ParameterStore
 
 
 @dataclass
@@ -67,34 +67,30 @@ class McmcStrategy(Strategy):
 
         return count_limit(self.cap_max, now.pixels, self.pixels_each, now.cap)
 
-    def after_step(self, optimizer: Optimizer, now: Situation) -> Refinement | None:
+    def after_step(self, store: ParameterStore, now: Situation) -> Refinement | None:
         """Relocates and grows when due."""
         from luxel.render.train.densify.situation import Refinement
 
         if not self.due(now.step, now.clock, now.steps):
             return None
-        moved = self.relocate(optimizer, now.seed, now.step)
-        added = self.grow(optimizer, self.limit(now), now.seed, now.step)
+        moved = self.relocate(store, now.seed, now.step)
+        added = self.grow(store, self.limit(now), now.seed, now.step)
         return Refinement(relocated=int(moved), added=added)  # the only wait for the device
 
-    def relocate(self, optimizer: Optimizer, seed: int, step: int) -> Tensor:
+    def relocate(self, store: ParameterStore, seed: int, step: int) -> Tensor:
         """Moves every transparent Gaussian onto one drawn by opacity; returns how many, int32 [1], on the device."""
-        return self._copy(optimizer, optimizer.count, 0, seed, step)
+        return self._copy(store, store.count, 0, seed, step)
 
-    def grow(self, optimizer: Optimizer, cap: int, seed: int, step: int) -> int:
+    def grow(self, store: ParameterStore, cap: int, seed: int, step: int) -> int:
         """Adds copies of Gaussians drawn by opacity, `growth` times the count up to ``cap``; returns how many."""
-        count = optimizer.count
+        count = store.count
         number = max(0, min(cap, int((1 + self.growth) * count)) - count)
         if number > 0:
-            optimizer.extend(number)
-            self._copy(optimizer, count, number, seed, step)
+            store.extend(number)
+            self._copy(store, count, number, seed, step)
         return number
 
-    def _copy(self, optimizer: Optimizer, count: int, added: int, seed: int, step: int) -> Tensor:
+    def _copy(self, store: ParameterStore, count: int, added: int, seed: int, step: int) -> Tensor:
         """Relocates the transparent of the first ``count`` rows, or fills ``added`` rows behind them; returns how
         many."""
-        from luxel.render.ops.train.relocate import relocate_
-
-        params, first, second = (tuple(state.values()) for state in optimizer.rows())
-        draw = {"min_opacity": self.min_opacity, "seed": seed, "step": step}
-        return relocate_(params, first, second, count, added=added, **draw)[2]
+        return store.relocate(count, added=added, min_opacity=self.min_opacity, seed=seed, step=step)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from luxel.render.primitives.convexes import Convexes
     from luxel.render.train.densify.situation import Refinement, Situation
-    from luxel.render.train.store.optimizer import Optimizer
+    from luxel.render.train.store.protocol import ParameterStore
 
 
 @dataclass
@@ -97,7 +97,7 @@ class ShapingStrategy(Strategy):
     def _tidies(self, step: int, clock: float, steps: int) -> bool:
         return clock >= self.window(steps).stop and step % self.prune_every == 0
 
-    def after_step(self, optimizer: Optimizer, now: Situation) -> Refinement | None:
+    def after_step(self, store: ParameterStore, now: Situation) -> Refinement | None:
         """Splits, removes and clips opacities when due; the caller then starts new statistics."""
         import torch
 
@@ -105,27 +105,26 @@ class ShapingStrategy(Strategy):
 
         done = None
         if splits := self.window(now.steps).acts(now.step, now.clock):
-            done, keep = self.split(optimizer, now)
+            done, keep = self.split(store, now)
         elif self._tidies(now.step, now.clock, now.steps):
             done, keep = (
                 Refinement(),
-                torch.ones(optimizer.count, dtype=torch.bool, device=optimizer.scene.device),
+                torch.ones(store.count, dtype=torch.bool, device=store.scene.device),
             )
         if done is not None:
             huge_too = splits and now.clock > 0.1 * now.steps
-            lives = self.worth_keeping(optimizer.scene, now.extent, huge_too)
+            lives = self.worth_keeping(store.scene, now.extent, huge_too)
             done.pruned = int((keep & ~lives).sum())
             if done.pruned or done.split:
-                optimizer.select(keep & lives)
+                store.select(keep & lives)
         if self._clips(now.step, now.steps):
             done = done or Refinement()
             done.reset = True
             limit = float(logit(torch.tensor(self.clip_opacity)))
-            optimizer.scene.opacity_logits.clamp_(max=limit)
-            optimizer.zero_parameter("opacity_logits")
+            store.edit(lambda scene: scene.opacity_logits.clamp_(max=limit), zero=("opacity_logits",))
         return done
 
-    def split(self, optimizer: Optimizer, now: Situation) -> tuple[Refinement, Tensor]:
+    def split(self, store: ParameterStore, now: Situation) -> tuple[Refinement, Tensor]:
         """Replaces convexes by parts; at most up to the cap, those with the highest score first.
 
         Returns:
@@ -136,7 +135,7 @@ class ShapingStrategy(Strategy):
 
         from luxel.render.train.densify.situation import Refinement
 
-        convexes: Convexes = optimizer.scene
+        convexes: Convexes = store.scene
         score = now.statistics.data[:, 0] / now.statistics.visible.clamp_min(1)
         limit = self.grow_sigma * (self.far_factor if now.extent > 300 else 1.0)
         high = (score >= limit) & (now.statistics.visible > 0)
@@ -147,7 +146,7 @@ class ShapingStrategy(Strategy):
                 high = torch.zeros_like(high).index_fill_(0, best, True)
         chosen = high.nonzero()[:, 0]
         parts = self.parts(convexes.select(chosen))
-        optimizer.append(parts)
+        store.append(parts)
         stays = torch.cat([~high, high.new_ones(parts.count)])
         return Refinement(split=chosen.numel()), stays
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from luxel.render.train.densify.situation import Refinement, Situation
-    from luxel.render.train.store.optimizer import Optimizer
+    from luxel.render.train.store.protocol import ParameterStore
 
 FEW_STEPS = 7_000  # of a run in which `grow_grad2d` is the threshold
 RATIO = 0.5**0.5  # of a part's longest standard deviation to the parent's
@@ -83,7 +83,7 @@ class SplitStrategy(Strategy):
         """Until splitting ends."""
         return clock < self.window(steps).stop
 
-    def after_step(self, optimizer: Optimizer, now: Situation) -> Refinement | None:
+    def after_step(self, store: ParameterStore, now: Situation) -> Refinement | None:
         """Splits and removes when due."""
         import torch
 
@@ -91,18 +91,18 @@ class SplitStrategy(Strategy):
 
         if not self.due(now.step, now.clock, now.steps):
             return None
-        scene = optimizer.scene
+        scene = store.scene
         lives = (scene.opacities >= self.prune_opacity) & finite(scene)
         chosen = self.choose(lives, now)
         if chosen.numel():
             first, second = split_in_two(scene.select(chosen))
-            optimizer.replace(chosen, first)
-            optimizer.append(second)
+            store.replace(chosen, first)
+            store.append(second)
             lives = torch.cat([lives, lives.new_ones(second.count)])
         kept = int(lives.sum())
         pruned = lives.numel() - kept
         if pruned:
-            optimizer.select(lives)
+            store.select(lives)
         return Refinement(split=chosen.numel(), pruned=pruned)
 
     def choose(self, lives: Tensor, now: Situation) -> Tensor:

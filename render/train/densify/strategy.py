@@ -10,7 +10,7 @@ from luxel.render.train.step.schedules import Window
 
 if TYPE_CHECKING:
     from luxel.render.train.densify.situation import Refinement, Situation
-    from luxel.render.train.store.optimizer import Optimizer
+    from luxel.render.train.store.protocol import ParameterStore
 
 
 class Strategy(Options, ABC):
@@ -62,7 +62,7 @@ class Strategy(Options, ABC):
         return now.cap
 
     @abstractmethod
-    def after_step(self, optimizer: Optimizer, now: Situation) -> Refinement | None:
+    def after_step(self, store: ParameterStore, now: Situation) -> Refinement | None:
         """Changes the set of primitives where it is due; the caller then starts new statistics.
 
         Returns:

@@ -63,7 +63,7 @@ class MemoryBudget:
         """Memory ran out: first the images leave the device, then a step has fewer views, then growth ends, then the
         least opaque are removed."""
         release_memory()
-        count, noun = densifier.optimizer.count, densifier.optimizer.scene.noun
+        count, noun = densifier.store.count, densifier.store.scene.noun
         if not dataset.streaming:
             dataset.start_streaming()
             change = "images are streamed step by step from now on"
@@ -130,12 +130,12 @@ class MemoryBudget:
 
     def _limit(self, densifier: Densifier) -> bool:
         """Limits the primitives; returns whether images are streamed."""
-        optimizer, config = densifier.optimizer, self.config
+        store, config = densifier.store, self.config
         plan = memory_plan.plan(
             self.views,
-            optimizer.count,
-            each=memory_plan.bytes_of_one(optimizer.scene),
-            noun=optimizer.scene.noun,
+            store.count,
+            each=memory_plan.bytes_of_one(store.scene),
+            noun=store.scene.noun,
             pyramid=config.resolution.halvings > 0,
             depth=config.depth != "none",
             images=config.images,
@@ -145,9 +145,9 @@ class MemoryBudget:
         for note in plan.notes:
             self.say(note)
         self.cap = plan.cap
-        if self.cap is not None and optimizer.count > self.cap:
+        if self.cap is not None and store.count > self.cap:
             random = np.random.default_rng(config.seed)
-            chosen = np.sort(random.choice(optimizer.count, self.cap, replace=False))
+            chosen = np.sort(random.choice(store.count, self.cap, replace=False))
             densifier.select(torch.from_numpy(chosen).to(self.device))
             self.say(f"Starting from {self.cap:,} of the points.")
         return plan.images == "stream"

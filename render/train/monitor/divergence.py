@@ -23,7 +23,7 @@ def check_parameters(run: Any) -> None:
     Raises:
         LuxelError: more than a hundredth of the primitives is not finite.
     """
-    scene = run.optimizer.scene
+    scene = run.store.scene
     if bool(finite(scene).all()) or (broken := non_finite(scene)) is None:
         return
     said, step = broken.in_words(scene), run.steps_done

@@ -39,7 +39,7 @@ from luxel.render.raster.rasterize import DILATION, MAX_ALPHA, DensifyStatistics
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.step.objective import loss_context, penalties
 from luxel.render.train.step.timeline import ScheduleValues
-from luxel.render.train.store.optimizer import BETAS, EPS, Optimizer, State
+from luxel.render.train.store.protocol import BETAS, EPS, ParameterStore, State, StepRows
 from luxel.render.train.views.dataset import ImageStack, Target
 from luxel.render.train.views.models import ViewModels
 
@@ -63,8 +63,9 @@ class StepContext:
 
     Args:
         config: of the run.
-        optimizer: parameters and Adam's moments.
-        statistics: for density control, a row for each row of the optimizer.
+        store: parameters and Adam's moments.
+        rows: of the store, for this step.
+        statistics: for density control, a row for each row of the store.
         table: see `gather_view`.
         status: see `count_step_`.
         scalars: weights of the loss, on the device.
@@ -77,7 +78,8 @@ class StepContext:
     """
 
     config: TrainConfig
-    optimizer: Optimizer
+    store: ParameterStore
+    rows: StepRows
     statistics: DensifyStatistics
     table: Tensor
     status: Tensor
@@ -106,8 +108,8 @@ def fused_step(
         views: number of views; the loss is their mean.
     """
     config, spec = context.config, PRIMITIVES[context.config.primitive]
-    params, first, second = context.optimizer.rows()
-    scene = context.optimizer.primitives(params)
+    params, first, second = context.rows
+    scene = context.store.primitives(params)
     target, rows = stack.gather(context.table, views)
     width, height = stack.size
     world_to_cam, poses = target.camera.world_to_cam, context.models.poses
@@ -224,7 +226,7 @@ def fused_step(
         active_sh_only=True,
         keep_sh_rest=not schedule.moves_sh_rest,
         **weights,
-        penalty_factor=context.optimizer.inverse_count,
+        penalty_factor=context.store.inverse_count,
         statistics=context.statistics.data if schedule.counts else None,
         largest_of_views=views > 1,  # as Duan et al. 2024 do
         skip=context.status[1:2],
@@ -305,7 +307,7 @@ def exposed(
 
 def regularisers(context: StepContext, scene: Any, visible: Tensor, schedule: ScheduleValues) -> list[Term]:
     """Terms of the loss from the densification strategy and the primitive."""
-    config, inverse_count = context.config, context.optimizer.inverse_count
+    config, inverse_count = context.config, context.store.inverse_count
     weights = loss_context(config, schedule.counts, context.extent, context.coverage)
     terms = PRIMITIVES[config.primitive].engine.regularise(scene, visible, inverse_count, weights)
     of_strategy = penalties(scene, weights.penalties, inverse_count)
@@ -316,7 +318,7 @@ def regularisers(context: StepContext, scene: Any, visible: Tensor, schedule: Sc
 def shape_terms(context: StepContext, scene: Any) -> list[Term]:
     """Terms of the loss from the shapes of the primitives, see `PrimitiveEngine.shapes`."""
     spec = PRIMITIVES[context.config.primitive]
-    return spec.engine.shapes(scene, context.optimizer.inverse_count, context.config.loss)
+    return spec.engine.shapes(scene, context.store.inverse_count, context.config.loss)
 
 
 def renew(context: StepContext, scene: Any) -> None:
@@ -341,7 +343,7 @@ def extra_gradients(
     projection adds itself, and those through ``planes``; None if there are none."""
     spec = PRIMITIVES[context.config.primitive]
     with torch.enable_grad():
-        scene = context.optimizer.primitives(params).map(lambda t: t.detach().requires_grad_())
+        scene = context.store.primitives(params).map(lambda t: t.detach().requires_grad_())
         if spec.engine.penalties is not None and context.auxiliary is None:
             terms = shape_terms(context, scene)
         else:
@@ -365,7 +367,7 @@ def extra_gradients(
 def instances_needed(context: StepContext, stack: ImageStack) -> int:
     """Number of tile instances that the first view of the step needs; waits for the device."""
     target, _ = stack.gather(context.table)
-    scene = context.optimizer.scene
+    scene = context.store.scene
     return int(rasterize(scene, target.camera, time=target.time, max_instances=1).instances)
 
 

@@ -38,7 +38,7 @@ from luxel.render.train.step.fused_step import (
 )
 from luxel.render.train.step.objective import alpha_term
 from luxel.render.train.step.timeline import ScheduleValues
-from luxel.render.train.store.optimizer import BETAS, EPS
+from luxel.render.train.store.protocol import BETAS, EPS
 from luxel.render.train.views.dataset import ImageStack, Target
 
 
@@ -57,10 +57,10 @@ def general_step(
         stacks: return the image stack of each view in order; the table has one row per view.
         schedule: schedule values of the step.
     """
-    config, optimizer = context.config, context.optimizer
+    config, store = context.config, context.store
     waits = context.capacity is None
-    params, first, second = optimizer.rows(spare=not waits)
-    scene = optimizer.primitives(params).map(lambda t: t.detach().requires_grad_())
+    params, first, second = context.rows
+    scene = store.primitives(params).map(lambda t: t.detach().requires_grad_())
     absolute = schedule.counts and config.strategy.absolute
     frames: list[Frame] = []
     stats: list[Tensor] = []

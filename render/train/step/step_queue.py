@@ -20,7 +20,7 @@ from luxel.render.train.step.fused_step import StepContext, StepOutput, fused_st
 from luxel.render.train.step.general_step import general_step
 from luxel.render.train.step.objective import alpha_term, squared_error
 from luxel.render.train.step.timeline import ScheduleValues, StepTable, Timeline
-from luxel.render.train.store.optimizer import Optimizer
+from luxel.render.train.store.protocol import ParameterStore, StepRows
 from luxel.render.train.views.dataset import Dataset, ImageStack
 from luxel.render.train.views.models import ViewModels
 
@@ -89,12 +89,12 @@ class StepQueue:
         """Drops captured steps and their memory."""
         self._replay.forget()
 
-    def submit(self, step: int, optimizer: Optimizer, statistics: DensifyStatistics, report: bool) -> None:
+    def submit(self, step: int, store: ParameterStore, statistics: DensifyStatistics, report: bool) -> None:
         """Submits step number ``step``, the one after the last submitted step.
 
         Args:
-            optimizer: parameters and Adam's moments, updated in place.
-            statistics: for density control, a row for each row of the optimizer; updated in place.
+            store: parameters and Adam's moments, updated in place.
+            statistics: for density control, a row for each row of the store; updated in place.
             report: whether to read back loss and squared error.
         """
         schedule, batch = self.timeline.at(step), self.config.batch
@@ -107,7 +107,8 @@ class StepQueue:
         estimated = self.estimates and not self._waits
         context = StepContext(
             self.config,
-            optimizer,
+            store,
+            StepRows({}, {}, {}),  # `_run` takes them
             statistics,
             self._table.tensor,
             self._status,
@@ -116,14 +117,14 @@ class StepQueue:
             self._coverage,
             self._room.limit if estimated else None,
             self._auxiliary,
-            self._auxiliary is not None and self._auxiliary.plan(step, optimizer),
+            self._auxiliary is not None and self._auxiliary.plan(step, store),
             self._models,
         )
         if estimated and context.capacity is None:
             stack = self.dataset.image_stack(samples[0], schedule.halvings)
             context.capacity = self._room.begin(instances_needed(context, stack))
         output = self._run(context, samples, schedule)
-        optimizer.steps = step + 1
+        store.steps = step + 1
         if report or (self.estimates and (step + 1) % PULSE == 0):
             self._read_back(step + 1, output if report else None)
 
@@ -157,35 +158,42 @@ class StepQueue:
         return step
 
     def _run(self, context: StepContext, samples: range, schedule: ScheduleValues) -> StepOutput:
-        def work(stack: Callable[[int], ImageStack]) -> StepOutput:
-            if self._fused and (len(samples) == 1 or not self.dataset.streaming):
-                stacks = [stack(sample) for sample in samples]
-                if all(one is stacks[0] for one in stacks):
-                    return fused_step(context, stacks[0], schedule, len(samples))
-            return general_step(
-                self._render, context, [partial(stack, sample) for sample in samples], schedule
-            )
-
         def stack(sample: int) -> ImageStack:
             return self.dataset.image_stack(sample, schedule.halvings)
 
         # A captured step cannot wait for the device; streamed images share one stack.
-        if context.capacity is None or (len(samples) > 1 and self.dataset.streaming):
-            return work(stack)
-        stacks = {sample: stack(sample) for sample in samples}
-        optimizer = context.optimizer
-        epoch = (
-            optimizer.generation,
-            context.capacity,
-            context.statistics.data.data_ptr(),
-            schedule.halvings,
-            schedule.sh_degree,
-            schedule.counts,
-            schedule.geometry,
+        shared = len(samples) > 1 and self.dataset.streaming
+        captured = context.capacity is not None and not shared
+        stacks = (
+            {sample: stack(sample) for sample in samples} if captured or (self._fused and not shared) else {}
         )
-        images = (one.images.rgb.data_ptr() for one in stacks.values())
-        key = (*images, schedule.moves_sh_rest, context.renews)
-        return self._replay.run(epoch, key, lambda: work(stacks.__getitem__))
+        first = next(iter(stacks.values()), None)
+        fused = self._fused and all(one is first for one in stacks.values())
+
+        def work() -> StepOutput:
+            if fused and first is not None:
+                return fused_step(context, first, schedule, len(samples))
+            take = [partial(stacks.__getitem__ if stacks else stack, sample) for sample in samples]
+            return general_step(self._render, context, take, schedule)
+
+        store = context.store
+        context.rows = store.begin(spare=(fused and first is not None) or context.capacity is not None)
+        if captured:
+            epoch = (
+                store.key,
+                context.capacity,
+                context.statistics.data.data_ptr(),
+                schedule.halvings,
+                schedule.sh_degree,
+                schedule.counts,
+                schedule.geometry,
+            )
+            images = (one.images.rgb.data_ptr() for one in stacks.values())
+            output = self._replay.run(epoch, (*images, schedule.moves_sh_rest, context.renews), work)
+        else:
+            output = work()
+        store.commit(context.rows)
+        return output
 
     def _send_scalars(self) -> None:
         """Puts the weights of the loss on the device, before a step that may be captured uses them."""

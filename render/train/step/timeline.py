@@ -13,7 +13,7 @@ from luxel.render.ops.train.gather_view import ADAM, BACKGROUND, DEPTH, OF_VIEW,
 from luxel.render.primitives.training import exponential
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.step import schedules
-from luxel.render.train.store.optimizer import BETAS
+from luxel.render.train.store.protocol import BETAS
 
 DEPTH_WEIGHTS = {"metric": 0.2, "align": 0.05}  # at the start, unless the configuration has one
 ROWS = 256  # of the table: a step has one for each of its views

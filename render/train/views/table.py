@@ -10,7 +10,7 @@ from torch import Tensor
 
 from luxel.render.errors import LuxelError
 from luxel.render.ops.train.view_adam import view_adam_
-from luxel.render.train.store.optimizer import BETAS
+from luxel.render.train.store.protocol import BETAS
 
 EPS = 1e-15
 TYPICAL_VISITS = 450  # of a view in a run of 30,000 steps on 66 views; the rates below are for so many

@@ -38,6 +38,7 @@ from luxel.render.ops.mesh.mesh_distance import mesh_distance
 from luxel.render.surfaces.scene_surface import scene_surface
 from luxel.render.train.presets import preset
 from luxel.scenes import open as open_capture
+from luxel.scenes.runs import load_any_scene
 from luxel.scenes.synthetic.captures.shape_captures import (
     SHAPE_CAPTURES,
     SurfacePoints,
@@ -48,7 +49,6 @@ from luxel.scenes.synthetic.captures.shape_captures import (
 )
 from luxel.scenes.synthetic.rays.ray_caster import StaticScene, StaticSolid
 from luxel.viewer.bench.train.variants import parse_variant
-from luxel.viewer.scene_loading.runs import load_any_scene
 
 SAMPLES = 200_000
 DEPTHS = ("centres", "rays")

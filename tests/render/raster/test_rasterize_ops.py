@@ -101,23 +101,35 @@ def test_opcheck_blend(scene, channels):
     background = torch.rand(2, channels, device=device, requires_grad=True)
     for behind, absolute, median in ((background, False, True), (None, True, False)):
         inputs = (splats, values, behind, instances, ranges, plan)
-        arguments = (*inputs, WIDTH, HEIGHT, 0.99, absolute, absolute, median, median, True)
-        torch.library.opcheck(torch.ops.luxel.blend_gaussians.default, arguments, **ROUNDING)
+        arguments = (*inputs, WIDTH, HEIGHT, 0.99, absolute, absolute, median, median, True, 0, "gaussians")
+        torch.library.opcheck(torch.ops.luxel.blend.default, arguments, **ROUNDING)
 
 
 def test_opcheck_backward_operations(scene):
     """The gradients are operations of their own, so that a compiled backward finds their shapes too."""
     (splats, values, tile_counts, _), (instances, ranges, _, plan) = stages(*scene)
     splats, values = splats.detach(), values.detach()
-    outputs = torch.ops.luxel.blend_gaussians(
-        splats, values, None, instances, ranges, plan, WIDTH, HEIGHT, 0.99, False, False, False, False, True
+    outputs = torch.ops.luxel.blend(
+        splats,
+        values,
+        None,
+        instances,
+        ranges,
+        plan,
+        WIDTH,
+        HEIGHT,
+        0.99,
+        *(False,) * 4,
+        True,
+        0,
+        "gaussians",
     )
     g_image = torch.ones_like(outputs[0])
     inputs = (splats, values, None, instances, ranges, plan)
     kept = (*outputs[:3], outputs[5])
-    blend = (*inputs, WIDTH, HEIGHT, 0.99, False, False, False, False, True, *kept, g_image, None)
+    blend = (*inputs, WIDTH, HEIGHT, 0.99, *(False,) * 4, True, 0, "gaussians", *kept, g_image, None)
     # test_faketensor compares sizes, strides and types; values of unused splats may be poison.
-    torch.library.opcheck(torch.ops.luxel.blend_gaussians_bwd.default, blend, test_utils=("test_faketensor",))
+    torch.library.opcheck(torch.ops.luxel.blend_bwd.default, blend, test_utils=("test_faketensor",))
     tensors, options = projection_arguments(*scene)
     tensors = [t.detach() for t in tensors]
     statistics = torch.zeros(60, 4, device=splats.device)
@@ -305,10 +317,21 @@ def test_what_lies_past_the_last_instance_does_not_matter(scene):
             rest = torch.randint(low, high, (extra,), generator=generator, dtype=torch.int64)
             instances[needed:] = rest.to(instances)
             inputs = (splats, values, None, instances, ranges, plan)
-            how = (WIDTH, HEIGHT, 0.99, False, True, False, False, True)  # with sums in a fixed order
-            outputs = torch.ops.luxel.blend_gaussians(*inputs, *how)
+            how = (
+                WIDTH,
+                HEIGHT,
+                0.99,
+                False,
+                True,
+                False,
+                False,
+                True,
+                0,
+                "gaussians",
+            )  # with sums in a fixed order
+            outputs = torch.ops.luxel.blend(*inputs, *how)
             kept = (*outputs[:3], outputs[5])
-            actual = torch.ops.luxel.blend_gaussians_bwd(
+            actual = torch.ops.luxel.blend_bwd(
                 *inputs, *how, *kept, torch.ones_like(outputs[0]), None, False
             )[:2]
             expected = expected or actual

@@ -87,7 +87,7 @@ def test_the_losses_move_what_the_images_leave_open(
         in_the_middle(trainer)
         trainer.step()
         trainer.synchronize()
-        moved.append(trainer.optimizer.exp_avg[moving].clone())
+        moved.append(trainer.store.exp_avg[moving].clone())
     torch.testing.assert_close(moved[1], moved[0], rtol=1e-4, atol=1e-12)
     assert (moved[2] - moved[0]).norm() > 0.1 * moved[0].norm()
 

@@ -22,7 +22,7 @@ from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.densify.mcmc import McmcStrategy
 from luxel.render.train.memory.instance_capacity import InstanceRoom
 from luxel.render.train.presets import preset
-from luxel.render.train.store import optimizer
+from luxel.render.train.store import resident
 
 NAMES = list(PRIMITIVES)
 
@@ -52,7 +52,7 @@ def test_it_learns(still: Moving, tmp_path: Path, device: torch.device, name: st
 @pytest.mark.parametrize("name", NAMES)
 def test_it_grows_and_goes_on_as_if_it_had_not_stopped(moving: Moving, tmp_path: Path, name: str) -> None:
     whole = assert_resumed_alike(moving, brisk(moving.config(name)), tmp_path, every=25, stop=37)
-    assert whole.optimizer.count != 300, "density control did nothing"
+    assert whole.store.count != 300, "density control did nothing"
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,8 @@ def test_neighbours_that_are_kept_go_on_too(moving: Moving, tmp_path: Path, ever
         again = Trainer.resume(folder, moving.train, moving.test, say=lambda _: None)
         assert again.steps_done == cut
         again.run(progress=False)
-        for key, tensor in whole.optimizer.tensors().items():
-            assert torch.equal(tensor, again.optimizer.tensors()[key]), (cut, key)
+        for key, tensor in whole.store.tensors().items():
+            assert torch.equal(tensor, again.store.tensors()[key]), (cut, key)
 
 
 @pytest.mark.gpu
@@ -105,8 +105,8 @@ def test_replayed_searches_train_as_single_steps_do(
     monkeypatch.setattr(single.queue._replay, "run", lambda epoch, key, work: work())
     single.run(progress=False)
     assert replayed.queue.captures >= 2
-    for key, tensor in replayed.optimizer.tensors().items():
-        assert torch.equal(tensor, single.optimizer.tensors()[key]), key
+    for key, tensor in replayed.store.tensors().items():
+        assert torch.equal(tensor, single.store.tensors()[key]), key
 
 
 def test_what_moves_is_learned_at_its_time(moving: Moving, tmp_path: Path, device: torch.device) -> None:
@@ -143,8 +143,8 @@ def test_room_that_does_not_suffice_loses_nothing(
     monkeypatch.setattr(InstanceRoom, "begin", too_little)
     monkeypatch.setattr(InstanceRoom, "adapt", enough_after_a_stall)
     assert roomy.run(progress=False).step == 60 and sum(stalls) >= 1
-    for key, tensor in exact.optimizer.tensors().items():
-        assert torch.equal(tensor, roomy.optimizer.tensors()[key]), key
+    for key, tensor in exact.store.tensors().items():
+        assert torch.equal(tensor, roomy.store.tensors()[key]), key
 
 
 @pytest.mark.parametrize(
@@ -206,19 +206,19 @@ def test_spare_rows_change_nothing(
     exact = moving.trainer(tmp_path / "a", config)
     exact.queue._fused = fused
     exact.run(progress=False)
-    monkeypatch.setattr(optimizer, "_rows_for", lambda count, device: -(-(count + 30) // 100) * 100)
+    monkeypatch.setattr(resident, "_rows_for", lambda count, device: -(-(count + 30) // 100) * 100)
     roomy = moving.trainer(tmp_path / "b", config)
     roomy.queue._fused, roomy.queue.estimates = fused, True
     roomy.run(progress=False)
-    assert roomy.optimizer.capacity > roomy.optimizer.count == exact.optimizer.count
-    for key, tensor in exact.optimizer.tensors().items():
+    assert roomy.store.capacity > roomy.store.count == exact.store.count
+    for key, tensor in exact.store.tensors().items():
         if key == "gaussians.quats" and name == "surfels":
             # Gradients of rotations of surfels that are seen from the side have errors of 3.6e-4 in float32, and Adam
             # takes whole steps where they vanish: a row in a hundred may differ, all together may not.
-            assert (roomy.optimizer.tensors()[key] - tensor).norm() <= 1e-3 * tensor.norm()
+            assert (roomy.store.tensors()[key] - tensor).norm() <= 1e-3 * tensor.norm()
             continue
         torch.testing.assert_close(
-            roomy.optimizer.tensors()[key], tensor, rtol=1e-3, atol=1e-4, msg=lambda m, k=key: k + m
+            roomy.store.tensors()[key], tensor, rtol=1e-3, atol=1e-4, msg=lambda m, k=key: k + m
         )
 
 
@@ -256,5 +256,5 @@ def test_a_run_cut_while_images_are_halved_goes_on_as_if_it_had_not_stopped(
         again = Trainer.resume(folder, moving.train, moving.test, say=lambda _: None)
         assert again.steps_done == cut
         again.run(progress=False)
-        for key, tensor in whole.optimizer.tensors().items():
-            assert torch.equal(tensor, again.optimizer.tensors()[key]), (cut, key)
+        for key, tensor in whole.store.tensors().items():
+            assert torch.equal(tensor, again.store.tensors()[key]), (cut, key)

@@ -21,10 +21,10 @@ from luxel.render.storage.manifest import NAME as MANIFEST
 from luxel.render.train import TrainConfig
 from luxel.scenes import load_points, load_primitives, load_scene, save_dnerf, save_scene, static_scene
 from luxel.scenes.paths import orbit, save_path
+from luxel.scenes.runs import load_any_scene, load_run_scene
 from luxel.scenes.synthetic.captures.dnerf import CameraSample, hemisphere_camera
 from luxel.scenes.synthetic.toy import torus_knot
 from luxel.viewer.cli import main
-from luxel.viewer.scene_loading.runs import load_any_scene, load_run_scene
 
 SMALL = ["--width", "40", "--height", "30", "--device", "cpu"]
 
@@ -46,7 +46,7 @@ class Drawn:
 @pytest.fixture
 def drawn(draw_any: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Drawn:
     draw = Drawn(draw_any)
-    monkeypatch.setattr("luxel.viewer.scene_loading.drawable.rasterizer", lambda *_: draw)
+    monkeypatch.setattr("luxel.render.raster.primitive_scene.rasterizer", lambda *_: draw)
     return draw
 
 

@@ -229,7 +229,7 @@ def test_memory_that_runs_out(run: Path, refused: Refused, monkeypatch: pytest.M
     def exhausted(*_: object, **__: object) -> None:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes.")
 
-    monkeypatch.setattr("luxel.viewer.scene_loading.mesh_files.load_shown", exhausted)
+    monkeypatch.setattr("luxel.scenes.loaders.open_scene", exhausted)
     refused("render", run, names="memory")
 
 

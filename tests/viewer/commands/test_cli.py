@@ -21,9 +21,9 @@ from luxel.render.train import TrainConfig
 from luxel.render.train.presets import preset
 from luxel.render.train.resume import read_config
 from luxel.scenes import load_gaussians
+from luxel.scenes.runs import load_run_scene
 from luxel.viewer.cli import COMMANDS, main
 from luxel.viewer.scene_loading.capture_options import load_origin
-from luxel.viewer.scene_loading.runs import load_run_scene
 
 SHORT = ["--device", "cpu", "--no-lpips", "--report-every", "1"]
 

@@ -13,24 +13,25 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from shown import ClientStream, TrainingSession, ViewerApp, draw, find_extent, outputs_of
 
 from luxel.render.errors import LuxelError
+from luxel.render.fields.application import Application
 from luxel.render.fields.config import defaults
+from luxel.render.fields.drawing.field_scene import field_scene
 from luxel.render.fields.training.trainer import FieldTrainer
 from luxel.render.fields.volume import VolumeField
 from luxel.scenes import read_mesh, save_mesh
+from luxel.scenes.loaders import open_scene
+from luxel.scenes.runs import load_run_field
 from luxel.scenes.synthetic.knot_mesh import ridged_knot
 from luxel.viewer.cli import main
 from luxel.viewer.commands.train import Train
 from luxel.viewer.commands.train_field import BATCH_ON_CPU, TrainField
-from luxel.viewer.scene_loading.drawable import field_orientation, render_field
-from luxel.viewer.scene_loading.runs import load_drawable, load_run_field
-from luxel.viewer.web.app import ViewerApp
-from luxel.viewer.web.images.shading import DisplaySettings, draw, outputs_of
-from luxel.viewer.web.images.stream import ClientStream
-from luxel.viewer.web.navigate import find_extent, first_pose
+from luxel.viewer.web.images.shading import DisplaySettings
+from luxel.viewer.web.navigate import first_pose
+from luxel.viewer.web.opening import open_session
 from luxel.viewer.web.panels.training import status_rows
-from luxel.viewer.web.session import StaticSession, TrainingSession
 from luxel.viewer.web.transport.encoders import as_array
 from luxel.viewer.web.transport.sinks import FrameInfo
 
@@ -137,11 +138,9 @@ def test_fields_are_drawn_in_sunlight(
     assert main(["render", str(run), "--out", str(tmp_path / "d"), *sizes, "--sun", "0", "0", "0"]) != 0
     assert "--sun" in capsys.readouterr().err
     field = load_run_field(run)
-    assert outputs_of(type(field)) == ("colour", "shadows")
+    assert outputs_of(field) == ("colour", "shadows")
     camera = field.views(12)[0]  # pyright: ignore[reportAttributeAccessIssue]
-    plain, sunlit = (
-        draw(render_field, field, camera, DisplaySettings(output=o))[0] for o in outputs_of(type(field))
-    )
+    plain, sunlit = (draw(None, field, camera, DisplaySettings(output=o))[0] for o in outputs_of(field))
     assert not torch.equal(plain, sunlit)
 
 
@@ -207,23 +206,22 @@ def test_a_page_begins_around_a_field_whatever_its_number_of_parameters() -> Non
 
 
 def test_a_finished_field_is_shown(image_run: Path) -> None:
-    field = load_drawable(image_run)
-    assert load_drawable(image_run / "field.safetensors").count == field.count
-    assert outputs_of(type(field)) == ("colour",)
-    session = StaticSession(field, name="photo", **field_orientation(field))  # pyright: ignore[reportArgumentType]
+    scene = open_scene(image_run)
+    field = scene.parts[Application]
+    assert open_scene(image_run / "field.safetensors").count == field.count
+    assert outputs_of(field) == ("colour",)
+    session = open_session(image_run, torch.device("cpu"))
     assert session.status() == {"count": field.count} and session.times is None
     extent = find_extent(session.views, field, session.up, session.front)
     np.testing.assert_allclose(extent.centre, [0.5, 16 / 24 / 2, 0], atol=1e-6)
     camera = first_pose((), extent).camera(60, 40)
-    image, caption = draw(
-        render_field, field, camera, DisplaySettings(background=(0.0, 0.0, 1.0), splat_scale=2.0)
-    )
+    image, caption = draw(None, field, camera, DisplaySettings(background=(0.0, 0.0, 1.0), splat_scale=2.0))
     assert image.shape == (40, 60, 3) and caption == ""
     assert image[0, 0].tolist() == [0, 0, 255], "the background around the plane"
     assert image[20, 22, 0] > image[20, 38, 0] + 100, "the page begins before its front, upright"
     with pytest.raises(LuxelError, match="no output 'depth'"):
-        draw(render_field, field, camera, DisplaySettings(output="depth"))
-    with ViewerApp(session, port=0, render=render_field) as app:
+        draw(None, field, camera, DisplaySettings(output="depth"))
+    with ViewerApp(session, port=0) as app:
         assert app.url.startswith("http://127.0.0.1")
 
 
@@ -243,15 +241,20 @@ class Sink:
         self.images.append(as_array(image))
 
 
+def orientation_of(field: Application) -> dict[str, np.ndarray]:
+    about = field_scene(field).about
+    return {"up": np.array(about.up), "front": np.array(about.front)}
+
+
 def test_a_field_is_shown_while_it_trains(tmp_path: Path, image_file: Path) -> None:
     config = TrainField.defaults(["--field", "image", *QUICK]).config
     config.batch, config.log2_entries, config.width, config.steps = 256, 10, 16, 100_000
     pixels = np.array(Image.open(image_file))
     trainer = FieldTrainer.new(config, pixels, tmp_path, "cpu", say=lambda _: None)
-    session = TrainingSession(trainer, name="photo", **field_orientation(trainer.application))
-    assert session.scene_type is type(trainer.application) and not session.antialiased
+    session = TrainingSession(trainer, name="photo", **orientation_of(trainer.application))
+    assert session.primitives is None and session.about.flat and not session.antialiased
     sink, seen = Sink(), []
-    stream = ClientStream(session, render_field, sink, lambda report: None)
+    stream = ClientStream(session, None, sink, lambda report: None)
     extent = find_extent((), trainer.scene, session.up, session.front)
     pose = first_pose((), extent)
     stream.start()

@@ -112,17 +112,17 @@ def test_training_writes_what_is_known(capture: Path, tmp_path: Path) -> None:
 
 
 def test_the_viewer_takes_what_a_file_says(marked: Path, capture: Path, run: Path, tmp_path: Path) -> None:
-    session, _ = open_session(marked, CPU)
+    session = open_session(marked, CPU)
     assert session.antialiased and session.up is not None and session.up.tolist() == list(FACTS.up or ())
-    turned, _ = open_session(marked, CPU, axes="RUF")
+    turned = open_session(marked, CPU, axes="RUF")
     assert turned.up is not None and turned.up.tolist() == [0.6, 0.0, 0.8]
-    with_capture, _ = open_session(marked, CPU, capture=capture)
+    with_capture = open_session(marked, CPU, capture=capture)
     expected = scenes.open(capture).up
     assert with_capture.up is not None and expected is not None and np.allclose(with_capture.up, expected)
     save_scene(tmp_path / "plain.ply", torus_knot(9))
-    plain, _ = open_session(tmp_path / "plain.ply", CPU)
+    plain = open_session(tmp_path / "plain.ply", CPU)
     assert plain.up is None and not plain.antialiased
-    assert open_session(run, CPU)[0].antialiased
+    assert open_session(run, CPU).antialiased
 
 
 def frames_of(source: Path, folder: Path, *words: str) -> np.ndarray:
@@ -166,7 +166,7 @@ def test_eval_takes_what_a_file_says(marked: Path, capture: Path, tmp_path: Path
 
 
 def test_edited_scenes_keep_what_is_known(marked: Path, tmp_path: Path) -> None:
-    session, _ = open_session(marked, CPU)
+    session = open_session(marked, CPU)
     SceneEditor.of(session).run(lambda document: document.save(tmp_path / "edited.glb"))
     assert load_facts(tmp_path / "edited.glb") == FACTS
 
@@ -257,7 +257,7 @@ def test_a_folder_can_be_a_scene(
 ) -> None:
     assert main(["export", str(scene_folder), "--out", str(tmp_path / "a.ply"), "--scene-axes", "RUB"]) == 0
     assert load_scene(tmp_path / "a.ply").count == 40
-    session, _ = open_session(scene_folder, CPU)
+    session = open_session(scene_folder, CPU)
     assert session.folder is None and not session.views and "without the images" not in capfd.readouterr().err
     assert main(["render", str(scene_folder), "--frames", "2", "--width", "32", "--height", "24"]) == 0
     assert (tmp_path / "folder-orbit.mp4").is_file()

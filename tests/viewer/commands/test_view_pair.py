@@ -11,10 +11,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from shown import TrainingSession
 from test_cli_serving import Running
 
 from luxel.render.errors import LuxelError
-from luxel.render.raster.rasterize import rasterize
 from luxel.render.runs.fair_lock import FairLock
 from luxel.scenes import save_primitive_ply
 from luxel.scenes.synthetic.toy import torus_knot
@@ -23,7 +23,6 @@ from luxel.viewer.cli import main
 from luxel.viewer.options import Serve
 from luxel.viewer.training.train_scene import LiveViewer
 from luxel.viewer.web.pair.session import PairSession
-from luxel.viewer.web.session import TrainingSession
 
 
 @pytest.fixture
@@ -52,7 +51,7 @@ def live(tmp_path: Path) -> Iterator[LiveViewer]:
     trainer: Any = SimpleNamespace(
         lock=FairLock(), scene=torus_knot(30), paused=True, status=lambda: {"count": 30}
     )
-    viewer = LiveViewer(lambda: TrainingSession(trainer, name="run", folder=tmp_path / "run"), rasterize)
+    viewer = LiveViewer(lambda: TrainingSession(trainer, name="run", folder=tmp_path / "run"))
     yield viewer
     viewer.stop()
 

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 import torch
+from shown import TrainingSession
 
 import luxel.scenes as scenes
 from luxel.render.geometry.camera import Camera, Pixels, View
+from luxel.render.primitives import Gaussians
 from luxel.viewer.cli import main
 from luxel.viewer.reports import capture_warnings
 from luxel.viewer.reports.capture_warnings import FEWEST_VIEWS, MAX_VIEWS, CaptureWarnings, chosen_views
 from luxel.viewer.web.panels.training import TrainingPanel
-from luxel.viewer.web.session import TrainingSession
 
 BLURRED = "0011.jpg"
 
@@ -130,7 +131,7 @@ class _Control:
 class _Trainer:
     """A training that only has a status."""
 
-    paused, scene, config = False, type("Scene", (), {"moves": False, "noun": "Gaussians"})(), None
+    paused, scene, config = False, Gaussians.empty(), None
 
     def status(self) -> dict[str, Any]:
         return {"step": 1, "steps": 2, "count": 3, "progress": 0.5}

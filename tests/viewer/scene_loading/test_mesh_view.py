@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from shown import depth_map, draw, find_extent, outputs_of, sample, side_of
 
-from luxel.render.primitives import Gaussians
+from luxel.render.primitives import Gaussians, Parameters
 from luxel.render.surfaces.mesh_scene import MeshScene
 from luxel.scenes import read_mesh, save_mesh
 from luxel.scenes.files.axes import OWN
 from luxel.scenes.files.meshes.mesh import Mesh, Texture
+from luxel.scenes.files.meshes.mesh_loading import load_mesh
 from luxel.scenes.files.scenes.scene_files import save_scene
 from luxel.scenes.files.scenes.scene_format import SceneFacts
+from luxel.scenes.loaders import facts_of, open_scene
 from luxel.scenes.synthetic.toy import torus_knot
 from luxel.viewer.cli import main
-from luxel.viewer.scene_loading.drawable import Drawable, Interface
-from luxel.viewer.scene_loading.mesh_files import load_mesh, load_shown
-from luxel.viewer.scene_loading.scene_facts import known_facts
-from luxel.viewer.web.images.shading import DisplaySettings, depth_map, draw, outputs_of, sample
-from luxel.viewer.web.navigate import find_extent, first_pose
+from luxel.viewer.web.images.shading import DisplaySettings
+from luxel.viewer.web.navigate import first_pose
 from luxel.viewer.web.opening import open_session
 from luxel.viewer.web.pair.painter import PairPainter
-from luxel.viewer.web.pair.session import PairSession, Side
+from luxel.viewer.web.pair.session import PairSession
 
 CPU = torch.device("cpu")
 UP = (0.0, 0.0, 1.0)
@@ -50,43 +49,39 @@ def glb(tmp_path: Path) -> Path:
 
 
 def test_a_mesh_opens_with_its_facts_and_is_seen_from_the_side_that_it_faces(glb: Path) -> None:
-    session, render = open_session(glb, CPU)
-    assert session.scene_type is MeshScene and session.status() == {"count": 2} and session.name == "wall"
+    session = open_session(glb, CPU)
+    assert (
+        session.primitives is None
+        and session.about.noun == "triangles"
+        and session.status() == {"count": 2}
+        and session.name == "wall"
+    )
     with session.borrow() as scene:
-        assert known_facts(glb, scene) == SceneFacts(up=UP, metres=0.5)
+        assert facts_of(open_scene(glb)) == SceneFacts(up=UP, metres=0.5)
         extent = find_extent(session.views, scene, session.up, session.front)
         pose = first_pose([], extent)
         assert pose.position[1] < -1 and pose.position[2] > 0  # in front, a little above
         camera = pose.camera(120, 90)
-        for output in outputs_of(session.scene_type):
-            image, caption = draw(render, scene, camera, DisplaySettings(output))
+        for output in outputs_of(scene):
+            image, caption = draw(None, scene, camera, DisplaySettings(output))
             assert image.shape == (90, 120, 3) and image.any() and not getattr(caption, "notice", "")
-        image, _ = draw(render, scene, camera, DisplaySettings())
+        image, _ = draw(None, scene, camera, DisplaySettings())
         assert image[45, 40].tolist() == [200, 0, 0] and image[45, 80].tolist() == [0, 0, 200]
-        point = sample(render, scene, camera, DisplaySettings(), 60, 45)
-        depths = depth_map(render, scene, camera, DisplaySettings())
+        point = sample(None, scene, camera, DisplaySettings(), 60, 45)
+        depths = depth_map(None, scene, camera, DisplaySettings())
         assert depths is not None and point.alpha == 1 and point.depth == pytest.approx(float(depths[45, 60]))
         assert point.normal is not None and point.normal[1] < -0.99
 
 
-@pytest.mark.parametrize("drawn", get_args(Drawable))
-def test_everything_that_is_drawn_has_the_interface(drawn: type) -> None:
-    members = {*get_type_hints(Interface), *(name for name in vars(Interface) if not name.startswith("_"))}
-    assert {"noun", "outputs", "count", "centres", "to"} <= members
-    for concrete in (drawn, *drawn.__subclasses__()):
-        has = {*dir(concrete), *(n for c in concrete.__mro__ for n in getattr(c, "__annotations__", {}))}
-        assert members <= has, members - has
-
-
 def test_an_empty_image_says_why(glb: Path) -> None:
-    session, render = open_session(glb, CPU)
+    session = open_session(glb, CPU)
     with session.borrow() as scene:
         away = first_pose([], find_extent([], scene, np.array(UP), np.array([0.0, -3.0, 0.3])))
         camera = away.camera(64, 48)
         matrix = camera.world_to_cam.clone()
         matrix[:3] *= torch.tensor([-1.0, 1, -1])[:, None]  # the other way
         behind = type(camera)(matrix, camera.intrinsics, 64, 48)
-        _, caption = draw(render, scene, behind, DisplaySettings())
+        _, caption = draw(None, scene, behind, DisplaySettings())
         assert getattr(caption, "notice", "").startswith("All 2 triangles are behind the camera")
 
 
@@ -94,11 +89,11 @@ def test_an_empty_image_says_why(glb: Path) -> None:
 def test_every_format_is_opened_by_its_content(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"wall{suffix}"
     save_mesh(path, wall())
-    mesh = load_shown(path)
-    assert isinstance(mesh, MeshScene) and mesh.count == 2 and (mesh.image is not None) == (suffix != ".ply")
+    mesh = open_scene(path).parts[MeshScene]
+    assert mesh.count == 2 and (mesh.image is not None) == (suffix != ".ply")
     if suffix != ".obj":
         save_scene(path, torus_knot(30))
-        assert isinstance(load_shown(path), Gaussians)
+        assert isinstance(open_scene(path).part(Parameters), Gaussians)
 
 
 def test_an_stl_is_shaded(tmp_path: Path) -> None:
@@ -124,19 +119,19 @@ def test_axes_of_a_file_that_ignores_its_format(glb: Path) -> None:
 
 def test_a_scene_and_a_mesh_side_by_side(glb: Path, tmp_path: Path) -> None:
     save_scene(tmp_path / "a.ply", torus_knot(40))
-    sides = [Side.of(path.name, *open_session(path, CPU)) for path in (tmp_path / "a.ply", glb)]
+    sides = [side_of(path.name, open_session(path, CPU)) for path in (tmp_path / "a.ply", glb)]
     pair = PairSession(*sides)
     painter = PairPainter(pair)
     camera = first_pose([], sides[1].extent).camera(200, 120)
     with pair.borrow() as scene:
         for output in ("colour", "depth", "normals", "alpha"):
-            image, _ = painter.paint(sides[0].render, scene, camera, DisplaySettings(output))
+            image, _ = painter.paint(scene, camera, DisplaySettings(output))
             assert image.shape == (120, 200, 3)
         painter.difference = True
-        image, caption = painter.paint(sides[0].render, scene, camera, DisplaySettings())
+        image, caption = painter.paint(scene, camera, DisplaySettings())
         assert "PSNR" in caption and image.any()
         painter.difference = False
-        image, _ = painter.paint(sides[0].render, scene, camera, DisplaySettings("shaded"))
+        image, _ = painter.paint(scene, camera, DisplaySettings("shaded"))
         assert len(painter.parts) == 2 and "has no output 'shaded'" in painter.parts[0].message
 
 
@@ -151,6 +146,12 @@ def test_films_of_meshes(glb: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     )  # the others see its edge
     assert any((image[..., :3] == [200, 0, 0]).all(-1).any() for image in images)
     assert "4 frames of 64x48" in capsys.readouterr().out
+
+
+def test_a_mesh_file_has_no_other_format(glb: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["--out", "a.ply"], ["--out", "a.obj", "--mesh"]):
+        assert main(["export", str(glb), *words]) == 2
+        assert "this scene of triangles cannot be written like that" in capsys.readouterr().err
 
 
 def test_what_cannot_be_shown(

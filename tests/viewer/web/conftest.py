@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 import torch
 from page_driver import CHROMIUM, FLAGS, WINDOW, ball, ring
+from shown import ClientStream, StaticSession, ViewerApp
 from stream_sink import Sink, flat
 
 from luxel.render.primitives import Gaussians
-from luxel.viewer.web.app import ViewerApp
-from luxel.viewer.web.images.stream import ClientStream
-from luxel.viewer.web.session import StaticSession
 
 
 @pytest.fixture(scope="module")

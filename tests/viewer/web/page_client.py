@@ -9,11 +9,10 @@ from typing import Any
 
 import msgspec
 import viser
+from shown import ViewerApp
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 from websockets.typing import Origin, Subprotocol
-
-from luxel.viewer.web.app import ViewerApp
 
 CAMERA = {
     "type": "ViewerCameraMessage",

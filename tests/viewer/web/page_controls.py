@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import viser
 from page_driver import newest_client, until
+from shown import ViewerApp
 
-from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.panels.edit import EditPanel
 
 

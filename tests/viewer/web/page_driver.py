@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
+from shown import ViewerApp
 
 from luxel.render.geometry.camera import Camera, Pixels, View
 from luxel.render.primitives import Gaussians
 from luxel.render.raster.rasterize import rasterize
 from luxel.render.runs.fair_lock import FairLock
-from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.navigate import Pose
 
 CHROMIUM = "/usr/bin/chromium"

@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 from page_controls import controls_of
 from page_driver import FakeTrainer, ball, ring
+from shown import StaticSession, TrainingSession, ViewerApp, side_of
 
 from luxel.render.primitives import Gaussians4d
 from luxel.render.raster.rasterize import rasterize
 from luxel.render.train import TrainConfig
-from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.offline import open_offline_page
-from luxel.viewer.web.pair.session import PairSession, Side
+from luxel.viewer.web.pair.session import PairSession
 from luxel.viewer.web.panels import PANELS
-from luxel.viewer.web.session import Session, StaticSession, TrainingSession
+from luxel.viewer.web.session import Session
 
 TESTS = Path(__file__).resolve().parent
 MANUAL = TESTS.parents[2] / "docs" / "viewer.md"
@@ -58,7 +58,7 @@ def controls(
 ) -> Iterator[dict[str, list[str]]]:
     """Names of all controls, and the entries of the lists in MODES."""
     folder = tmp_path_factory.mktemp("run")
-    sides = [Side.of(name, StaticSession(ball(), ring(), name), rasterize) for name in ("one", "two")]
+    sides = [side_of(name, StaticSession(ball(), ring(), name), rasterize) for name in ("one", "two")]
     sessions: list[Session] = [
         StaticSession(ball(), ring(), folder=folder),
         StaticSession(carousel()),

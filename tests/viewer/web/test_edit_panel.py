@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 import torch
 from page_driver import FakeTrainer, ball, until
+from shown import StaticSession, TrainingSession, ViewerApp
 
 from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Gaussians4d, Parameters
 from luxel.scenes import load_primitives
 from luxel.viewer.edit import Document, operations
-from luxel.viewer.web.app import OpenPage, ViewerApp
+from luxel.viewer.web.app import OpenPage
 from luxel.viewer.web.editing import TOOLS
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.offline import open_offline_page
 from luxel.viewer.web.panels.edit import EditPanel, _checked
-from luxel.viewer.web.session import StaticSession, TrainingSession
 
 POSE = Pose.of_camera(Camera.look_at((4.0, 0.0, 0.0), (0, 0, 0), fov_y=0.8))
 
@@ -104,7 +104,8 @@ def test_delete_undo_and_save_change_all_pages_and_no_other_bit(
     panel.run(lambda document: document.apply(operations.delete(document.state)))
     assert session.version == version + 1
     assert session.status()["count"] == int((~mask).sum())
-    with session.borrow() as scene:
+    with session.borrow() as shown:
+        scene = shown.parts[Parameters]
         assert float(scene.opacities[mask].max()) < 1e-9
         assert torch.equal(scene.opacities[~mask], ball().opacities[~mask])
     path = panel.save("edited.ply")
@@ -179,7 +180,8 @@ def test_gizmo_previews_and_then_moves_the_selection(open_at: Callable[..., Open
     moved = ball().means + torch.tensor([0.0, 0.5, 0.0])
     for phase in ("start", "update"):
         tool._dragged(SimpleNamespace(target=gizmo, phase=phase))
-    with session.borrow() as scene:
+    with session.borrow() as shown:
+        scene = shown.parts[Parameters]
         torch.testing.assert_close(scene.means, moved)
     assert panel._undo.label == "Undo: Select all", "a preview is no edit"
     tool._dragged(SimpleNamespace(target=gizmo, phase="end"))

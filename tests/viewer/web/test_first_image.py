@@ -11,11 +11,11 @@ import pytest
 import torch
 from page_driver import ball, ring, until
 from PIL import Image
+from shown import FirstImage, StaticSession, find_extent
 
 from luxel.render.raster.rasterize import rasterize
-from luxel.viewer.web.images.first_image import PREPARED, FirstImage
-from luxel.viewer.web.navigate import Pose, find_extent
-from luxel.viewer.web.session import StaticSession
+from luxel.viewer.web.images.first_image import PREPARED
+from luxel.viewer.web.navigate import Pose
 
 
 @pytest.fixture

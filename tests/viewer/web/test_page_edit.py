@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 import torch
 from page_driver import at_rest, ball, cut, newest_client, psnr, ring, screenshot, until
+from shown import StaticSession, ViewerApp
 
 from luxel.scenes import load_primitives
-from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.panels.edit import EditPanel
-from luxel.viewer.web.session import StaticSession
 
 
 def choose(page: Any, tool: str) -> None:

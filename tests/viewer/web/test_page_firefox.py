@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from firefox import FirefoxPage, missing
 from page_driver import at_rest, cut, expected_image, newest_client, psnr, until
+from shown import ViewerApp
 
-from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.navigate import Pose
 
 pytestmark = pytest.mark.slow

@@ -28,6 +28,7 @@ from page_driver import (
     until,
 )
 from PIL import Image
+from shown import StaticSession, TrainingSession, ViewerApp
 
 from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
@@ -35,11 +36,9 @@ from luxel.render.raster.rasterize import rasterize
 from luxel.scenes import save_primitive_ply
 from luxel.scenes.paths import load_path
 from luxel.viewer.cli import main
-from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.panels.camera_path import CameraPathPanel
 from luxel.viewer.web.panels.inspect import InspectPanel
-from luxel.viewer.web.session import StaticSession, TrainingSession
 
 
 @pytest.mark.slow

@@ -11,13 +11,12 @@ import pytest
 import torch
 from page_controls import Controls
 from page_driver import at_rest, ball, ring, screenshot, until
+from shown import StaticSession, ViewerApp
 
 from luxel.render.primitives import Gaussians4d
 from luxel.scenes.paths import load_path
-from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.panels.camera_path import CameraPathPanel
-from luxel.viewer.web.session import StaticSession
 
 
 @pytest.mark.slow

@@ -12,14 +12,12 @@ import pytest
 import torch
 from page_controls import Controls
 from page_driver import at_rest, ball, canvas_width, cut, psnr, ring, screenshot, until
+from shown import StaticSession, ViewerApp, draw
 
 from luxel.render.geometry.camera import Pixels, View
 from luxel.render.raster.rasterize import rasterize
-from luxel.viewer.web.app import ViewerApp
-from luxel.viewer.web.images.shading import draw
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.panels.compare import ComparePanel
-from luxel.viewer.web.session import StaticSession
 
 
 def photographed() -> list[View]:

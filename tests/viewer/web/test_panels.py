@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from shown import StaticSession, ViewerApp
 
 from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import Camera
@@ -23,7 +24,7 @@ from luxel.scenes import save_primitive_ply
 from luxel.scenes.paths import load_path
 from luxel.scenes.synthetic.toy import torus_knot
 from luxel.viewer.cli import main
-from luxel.viewer.web.app import OpenPage, ViewerApp
+from luxel.viewer.web.app import OpenPage
 from luxel.viewer.web.camera_path.keyframes import Keyframe, smooth_path
 from luxel.viewer.web.images.shading import Sample
 from luxel.viewer.web.navigate import Pose
@@ -32,7 +33,6 @@ from luxel.viewer.web.page import make_click
 from luxel.viewer.web.panels import PANELS, Panel, SharedPanel
 from luxel.viewer.web.panels.camera_path import LARGEST_PATH, CameraPathPanel
 from luxel.viewer.web.panels.inspect import InspectPanel
-from luxel.viewer.web.session import StaticSession
 from luxel.viewer.web.transport.keyed_server import run_script
 
 START = Pose.of_camera(Camera.look_at((3.0, -2.0, 1.0), (0, 0, 0)))

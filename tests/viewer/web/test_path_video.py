@@ -12,20 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 from page_driver import at_rest, ball, drag, newest_client, ring, until
+from shown import PathVideo, StaticSession, ViewerApp
 
 from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import Camera
 from luxel.render.raster.rasterize import rasterize
 from luxel.scenes.paths import CameraPath, resized
 from luxel.viewer.video import write_video
-from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.camera_path.keyframes import MAX_OPENED, keyframes_of
-from luxel.viewer.web.camera_path.path_video import PathVideo
 from luxel.viewer.web.images.shading import DisplaySettings
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.offline import open_offline_page
 from luxel.viewer.web.panels.camera_path import CameraPathPanel
-from luxel.viewer.web.session import StaticSession
 
 
 def cameras(count: int, width: int = 32, height: int = 24) -> list[Camera]:

@@ -11,7 +11,7 @@ import torch
 
 from luxel.render.geometry.camera import Camera, Pixels, View
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
-from luxel.viewer.scene_loading.time_range import time_range
+from luxel.render.primitives.time_range import time_range
 from luxel.viewer.web.playback import Playback, play_seconds, slider_step
 
 

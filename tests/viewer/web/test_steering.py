@@ -13,13 +13,12 @@ import numpy as np
 import pytest
 from page_controls import Controls
 from page_driver import until
+from shown import TrainingSession, ViewerApp
 
 from luxel.render.errors import LuxelError
 from luxel.render.train import TrainConfig, Trainer
 from luxel.scenes import open as open_capture
-from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.panels.steering import options_of, parsed
-from luxel.viewer.web.session import TrainingSession
 from luxel.viewer.web.training_log import MAX_POINTS, Series, TrainingLog
 
 

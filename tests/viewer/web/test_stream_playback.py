@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from shown import StaticSession, TrainingSession, outputs_of
 from stream_sink import Frame, Sink, pose
 
 from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Convexes, Gaussians4d, Parameters
 from luxel.render.runs.fair_lock import FairLock
-from luxel.viewer.web.images.shading import OUTPUTS, outputs_of
+from luxel.viewer.web.images.shading import OUTPUTS
 from luxel.viewer.web.navigate import Pose
-from luxel.viewer.web.session import StaticSession, TrainingSession
 
 
 class Clock:

@@ -26,10 +26,9 @@ from page_driver import (
     until,
 )
 from PIL import Image
+from shown import StaticSession, ViewerApp
 
-from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.navigate import Pose
-from luxel.viewer.web.session import StaticSession
 
 
 def test_page_shows_the_rendered_frame_and_a_drag_turns_it(

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import torch
+from shown import StaticSession, TrainingSession
 
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d, Parameters
 from luxel.render.runs.fair_lock import FairLock
 from luxel.viewer.web import session as session_module
-from luxel.viewer.web.session import StaticSession, TrainingSession
 
 
 class FakeTrainer:
@@ -176,7 +176,8 @@ def test_a_trainer_that_hangs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         pass
     free.set()
     thread.join(5)
-    with session.borrow() as gaussians:
+    with session.borrow() as shown:
+        gaussians = shown.parts[Parameters]
         assert gaussians.count == 0
 
 
@@ -190,7 +191,8 @@ def test_lent_gaussians_carry_no_gradients() -> None:
         torch.zeros(2, 3),
         torch.zeros(2, 0, 3),
     ).requires_grad_()
-    with TrainingSession(trainer).borrow() as gaussians:
+    with TrainingSession(trainer).borrow() as shown:
+        gaussians = shown.parts[Parameters]
         assert not any(t.requires_grad for t in gaussians.tensors().values())
         assert gaussians.tensors()["means"].data_ptr() == trainer.scene.tensors()["means"].data_ptr(), (
             "lent, not copied"
@@ -204,7 +206,8 @@ def test_static_session_shows_what_it_is_given() -> None:
     session.show(other)
     assert session.version != version
     assert session.status() == {"count": 0, "sh_degree": 2}
-    with session.borrow() as gaussians:
+    with session.borrow() as shown:
+        gaussians = shown.parts[Parameters]
         assert gaussians.sh_degree == 2
     assert not session.trains and not session.paused
 
@@ -212,24 +215,25 @@ def test_static_session_shows_what_it_is_given() -> None:
 def test_sessions_know_their_primitive_and_its_times(carousel: Callable[..., Gaussians4d]) -> None:
     assert (
         StaticSession(Gaussians.empty()).times is None
-        and StaticSession(Convexes.empty()).scene_type is Convexes
+        and StaticSession(Convexes.empty()).primitives is Convexes
     )
     assert StaticSession(Convexes.empty(), times=(0.0, 1.0)).times is None, "nothing of them moves"
     session = StaticSession(carousel())
-    assert session.scene_type is Gaussians4d and session.times == pytest.approx((0.0, 1.0), abs=0.02)
+    assert session.primitives is Gaussians4d and session.times == pytest.approx((0.0, 1.0), abs=0.02)
     assert StaticSession(carousel(), times=(2.0, 3.0)).times == (2.0, 3.0)
     trainer = FakeTrainer()
-    assert TrainingSession(trainer).times is None and TrainingSession(trainer).scene_type is Gaussians
+    assert TrainingSession(trainer).times is None and TrainingSession(trainer).primitives is Gaussians
     trainer.scene = carousel(times=(0.0, 6.0))
     training = TrainingSession(trainer)
-    assert training.scene_type is Gaussians4d and training.times == pytest.approx((0.0, 6.0), abs=0.1)
+    assert training.primitives is Gaussians4d and training.times == pytest.approx((0.0, 6.0), abs=0.1)
     assert TrainingSession(trainer, times=(1.0, 2.0)).times == (1.0, 2.0)
 
 
 def test_a_session_keeps_its_primitive(carousel: Callable[..., Gaussians4d]) -> None:
     session = StaticSession(carousel())
     session.show(carousel(3))
-    with session.borrow() as scene:
+    with session.borrow() as shown:
+        scene = shown.parts[Parameters]
         assert scene.count == 15
     with pytest.raises(ValueError, match="scene must be 4D Gaussians as this session shows, got convexes"):
         session.show(Convexes.empty())

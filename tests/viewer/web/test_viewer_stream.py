@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from shown import ClientStream, StaticSession, outputs_of
 from stream_sink import Frame, Sink, flat, pose
 
 from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Gaussians
 from luxel.render.raster.rasterize import rasterize
-from luxel.viewer.web.images.shading import CACHED, as_uint8, outputs_of
-from luxel.viewer.web.images.stream import MOVING_QUALITY, ClientStream, StreamReport
+from luxel.viewer.web.images.shading import CACHED, as_uint8
+from luxel.viewer.web.images.stream import MOVING_QUALITY, StreamReport
 from luxel.viewer.web.navigate import Pose
-from luxel.viewer.web.session import StaticSession
 
 
 def test_nothing_is_drawn_before_a_camera_and_once_at_rest(streams: Any) -> None:

@@ -13,6 +13,7 @@ import torch
 from luxel.render.backends import Backend
 from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Parameters
+from luxel.render.primitives.time_range import time_range
 from luxel.render.replay import release_memory
 from luxel.viewer.bench.machine import gpu_state, machine_facts
 from luxel.viewer.bench.raster.quality import measure_quality
@@ -20,7 +21,6 @@ from luxel.viewer.bench.raster.roofline import by_stage, count_work, measure_cei
 from luxel.viewer.bench.raster.scenes import Scene, Size
 from luxel.viewer.bench.raster.variants import PASSES, CameraSample, RasterVariant, variants
 from luxel.viewer.bench.timing import compare_ms, kernel_times, peak_bytes, stage_times
-from luxel.viewer.scene_loading.time_range import time_range
 
 FORMAT = 1  # of the JSON
 GOALS_ON = "H200"  # goals apply to GPUs whose name contains this

@@ -29,8 +29,8 @@ from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Parameters, spec_of
 from luxel.render.primitives.gaussians import SH_C0, Gaussians
 from luxel.scenes.files.scenes.scene_files import require_gaussians
+from luxel.scenes.runs import load_any_scene
 from luxel.viewer.bench.raster.terrain import terrain, terrain_cameras
-from luxel.viewer.scene_loading.runs import load_any_scene
 
 SH_STD = 0.05
 RING_VIEWS = 8

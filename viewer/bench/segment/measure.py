@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from luxel.render.primitives.time_range import time_range
 from luxel.render.replay import release_memory
 from luxel.render.segment import Segmenter, SolveOptions
 from luxel.viewer.bench.machine import gpu_state, machine_facts
@@ -20,7 +21,6 @@ from luxel.viewer.bench.raster.scenes import Scene, Size
 from luxel.viewer.bench.segment import network, quality, speed
 from luxel.viewer.bench.segment.choices import PartName, ProviderName
 from luxel.viewer.bench.segment.scenes import LabelledScene, Sizes, labelled_scene
-from luxel.viewer.scene_loading.time_range import time_range
 from luxel.viewer.segmenting import make_segmenter
 
 

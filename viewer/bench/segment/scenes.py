@@ -23,6 +23,7 @@ from luxel.render.train.presets import preset
 from luxel.scenes import Capture, save_dnerf, save_primitive_ply
 from luxel.scenes import open as open_capture
 from luxel.scenes.captures.images.true_ids import read_ids
+from luxel.scenes.runs import load_any_scene
 from luxel.scenes.synthetic.captures.dnerf import (
     default_camera_samples,
     monocular_camera_samples,
@@ -31,7 +32,6 @@ from luxel.scenes.synthetic.captures.dnerf import (
 from luxel.scenes.synthetic.example_scenes import dynamic_scene, static_scene
 from luxel.viewer.bench.record.part import Setup
 from luxel.viewer.bench.record.training import made_capture
-from luxel.viewer.scene_loading.runs import load_any_scene
 
 SOLIDS = 10  # of the scene at rest, beside its platform
 TRAIN, TEST = 48, 20  # views of the scene at rest

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -31,7 +30,6 @@ class _Keyed(OfflineClient):
 
 def measure_clients(
     session: StaticSession,
-    render: Callable[..., Any] | None,
     *,
     clients: int,
     size: tuple[int, int],
@@ -44,14 +42,13 @@ def measure_clients(
 
     Args:
         session: the scene, on the device that draws it.
-        render: as for ViewerApp.
         clients: how many, each with a stream of its own.
         size: of the images, pixels.
         rate: cameras a second.
         warmup, seconds: before and during the measurement.
         megabits: speed of each client's link, Mbit/s; None: unlimited.
     """
-    with ViewerApp(session, port=0, render=render) as app:
+    with ViewerApp(session, port=0) as app:
         start = first_pose((), app.extent)
         width, height = size
         pose = Pose(start.wxyz, start.position, start.fov_y, width, height)

@@ -15,6 +15,8 @@ import numpy as np
 import torch
 
 from luxel.render.primitives import Gaussians
+from luxel.render.raster.primitive_scene import primitive_scene
+from luxel.render.scene import Scene
 from luxel.viewer.bench.machine import machine_facts
 from luxel.viewer.bench.raster.measure import FORMAT
 from luxel.viewer.bench.view.browser import Browser, open_browser
@@ -23,7 +25,6 @@ from luxel.viewer.bench.view.frames import BITS, COLUMNS, ROWS, TURN, PreparedFr
 from luxel.viewer.bench.view.installed import CHROMIUM
 from luxel.viewer.bench.view.load import measure_clients
 from luxel.viewer.bench.view.slow_link import slow_link
-from luxel.viewer.scene_loading.drawable import Drawable
 from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.session import StaticSession
 from luxel.viewer.web.transport.figures import WINDOW, percentile
@@ -67,14 +68,12 @@ class ClientSettings:
         rate: cameras a second of each client.
         scene: what is rendered; None: prepared frames.
         scene_name: for the report.
-        render: as for ViewerApp; not used without a scene.
     """
 
     clients: tuple[int, ...] = (1,)
     rate: float = 60.0
-    scene: Drawable | None = None
+    scene: Scene | None = None
     scene_name: str = "prepared frames"
-    render: Callable[..., Any] | None = None
 
 
 def run_without_browser(
@@ -85,7 +84,7 @@ def run_without_browser(
     Returns:
         As `run`, with ``clients``, ``slowest_fps`` (images a second of the slowest client) and ``encoder`` in each row.
     """
-    scene = _scene() if clients.scene is None else clients.scene
+    scene = clients.scene or _scene(PreparedFrames(settings.width, settings.height))
     results = _results(settings, scene.device) | {
         "scene": clients.scene_name,
         "rate": clients.rate,
@@ -94,10 +93,8 @@ def run_without_browser(
         row: dict[str, Any] = {"path": "python", "clients": count, "failures": {}}
         try:
             up = np.array([0.0, 0.0, 1.0]) if clients.scene is None else None
-            prepared = PreparedFrames(settings.width, settings.height)
             row |= measure_clients(
                 StaticSession(scene, name="bench", up=up),
-                prepared if clients.scene is None else clients.render,
                 clients=count,
                 size=(settings.width, settings.height),
                 rate=clients.rate,
@@ -159,14 +156,14 @@ def run(settings: Settings, keep: Callable[[dict[str, Any]], None]) -> dict[str,
 
 def _measure(browser: Browser | Firefox, path: str, settings: Settings) -> dict[str, Any]:
     up = np.array([0.0, 0.0, 1.0])
-    session = StaticSession(_scene(), name="bench", up=up)
+    prepared = PreparedFrames(settings.width, settings.height, moving=settings.megabits is not None)
+    session = StaticSession(_scene(prepared), name="bench", up=up)
     before = NO_STREAM if path == "viser" else ""
     options = {"turn": TURN, "bits": BITS, "columns": COLUMNS, "rows": ROWS, "measure": path == "viser"}
     options |= {"warmup": settings.warmup, "seconds": settings.seconds}
     drive = Path(__file__).with_name("drive.js").read_text().rstrip().rstrip(";")
-    prepared = PreparedFrames(settings.width, settings.height, moving=settings.megabits is not None)
     with (
-        ViewerApp(session, port=0, render=prepared) as app,
+        ViewerApp(session, port=0) as app,
         slow_link(urlsplit(app.url).port or 80) as link,
         browser.tab(app.url if settings.megabits is None else f"http://127.0.0.1:{link.port}", before) as tab,
     ):
@@ -211,10 +208,10 @@ def _of_latencies(latencies: list[float], seconds: float) -> dict[str, Any]:
     }
 
 
-def _scene() -> Gaussians:
-    """Two primitives about the origin, whose centre the camera turns about; nothing draws them."""
+def _scene(frames: PreparedFrames) -> Scene:
+    """Two primitives about the origin, whose centre the camera turns about; prepared frames are shown for them."""
     means = torch.tensor([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]])
-    return Gaussians(
+    gaussians = Gaussians(
         means,
         torch.ones(2, 4),
         torch.zeros(2, 3),
@@ -222,6 +219,7 @@ def _scene() -> Gaussians:
         torch.zeros(2, 3),
         torch.zeros(2, 0, 3),
     )
+    return primitive_scene(gaussians, render=frames)
 
 
 def _only_page(app: ViewerApp, streaming: bool, seconds: float = 20.0) -> Any:

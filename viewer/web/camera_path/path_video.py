@@ -13,7 +13,7 @@ import numpy as np
 from luxel.render.errors import LuxelError
 from luxel.scenes.paths import CameraPath
 from luxel.viewer.video import OutputFile, write_video
-from luxel.viewer.web.images.shading import DisplaySettings, Render, draw
+from luxel.viewer.web.images.shading import DisplaySettings, draw
 from luxel.viewer.web.session import Session
 
 log = logging.getLogger("luxel.viewer")
@@ -28,7 +28,6 @@ class PathVideo:
 
     Args:
         session: the scene; each frame shows it as it is then.
-        render: luxel.render.raster.rasterize or a function like it.
         path: cameras of the size of the video, and times.
         settings: how the frames look.
         file: of the video, .mp4; written under another name until it is complete, and with a number where something
@@ -44,13 +43,12 @@ class PathVideo:
     def __init__(
         self,
         session: Session,
-        render: Render,
         path: CameraPath,
         settings: DisplaySettings,
         file: Path,
         on_change: Callable[[PathVideo], None],
     ) -> None:
-        self._session, self._render, self._path = session, render, path
+        self._session, self._path = session, path
         self._settings, self._on_change = settings, on_change
         self._output = OutputFile(file, numbered=True)
         self._cancel = threading.Event()
@@ -103,5 +101,5 @@ class PathVideo:
             settings = replace(self._settings, time=time)
             clipped = replace(camera, near=settings.near, far=settings.far)
             with self._session.borrow() as scene:
-                image, _ = draw(self._render, scene, clipped.to(scene.device), settings)
+                image, _ = draw(scene, clipped.to(scene.device), settings)
             yield image.cpu().numpy()

@@ -15,7 +15,9 @@ from weakref import WeakKeyDictionary, proxy
 from torch import Tensor
 
 from luxel.render.errors import LuxelError
+from luxel.render.primitives import Parameters
 from luxel.render.primitives.similarity import Similarity
+from luxel.render.raster.primitive_scene import Remake
 from luxel.render.segment.objects import Objects
 from luxel.render.storage.places import cache_folder
 from luxel.scenes.files.scenes.scene_format import SceneFacts
@@ -68,7 +70,8 @@ class SceneEditor:
 
     def _open(self) -> None:
         """Begins a document of the scene that the session shows."""
-        with self._session.borrow() as scene:
+        with self._session.borrow() as shown:
+            scene, self._remake = shown.parts[Parameters].detach(), shown.parts[Remake].scene
             self._version = self._session.version
             self._records = RunObjects(self._session.folder, scene)
             objects = self._records.read()
@@ -145,7 +148,8 @@ class SceneEditor:
 
     def _show(self, preview: Similarity | None, selected: Tensor | None = None) -> None:
         numbers = {"count": self._document.numbers["kept"], "sh_degree": self._document.state.scene.sh_degree}
-        self._session.show(self._document.drawn(preview=preview, selected=selected), numbers)
+        drawn = self._document.drawn(preview=preview, selected=selected)
+        self._session.show(self._remake(drawn), numbers)
         self._version = self._session.version
 
     def on_change(self, callback: Callable[[], None]) -> None:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import Camera
+from luxel.render.raster.primitive_scene import Remake
 from luxel.render.segment import Segmenter
 from luxel.render.segment.label_image import label_image
 from luxel.viewer.edit import Document, Mode
@@ -22,7 +23,7 @@ from luxel.viewer.edit.object_edits import select_object
 from luxel.viewer.segmenting import make_segmenter
 from luxel.viewer.web.editing.find_object import VIEWS, ClickedView, ObjectSearch
 from luxel.viewer.web.editing.screen_tools import ClickedTool
-from luxel.viewer.web.images.shading import DisplaySettings, draw, drawing_options
+from luxel.viewer.web.images.shading import DisplaySettings, draw, raster_options
 from luxel.viewer.web.page import Click
 from luxel.viewer.web.transport.encoders import as_array
 
@@ -105,15 +106,14 @@ class ObjectTool(ClickedTool):
         page, stream = self.page, self.page.stream
         pose, settings = page.pose(), stream.settings
         scene = self.workspace.editor.run(lambda document: document.drawn(highlight=False))
-        render = drawing_options(scene, antialiased=settings.antialiased, time=stream.time)
+        render = raster_options(scene, settings.antialiased, stream.time)
         render.pop("time", None)
         plain = DisplaySettings(near=settings.near, far=settings.far, antialiased=settings.antialiased)
 
         def image(camera: Camera, time: float) -> np.ndarray:
-            with page.session.borrow():
-                return as_array(
-                    draw(page.render, scene, camera.to(scene.device), replace(plain, time=time))[0]
-                ).copy()
+            with page.session.borrow() as shown:
+                drawn = shown.parts[Remake].scene(scene)
+                return as_array(draw(drawn, camera.to(scene.device), replace(plain, time=time))[0]).copy()
 
         return ClickedView(
             scene,

@@ -66,7 +66,7 @@ class Workspace:
         if not self.through():
             small = camera.scaled(min(1.0, DEPTH_SIDE / max(camera.width, camera.height)))
             with self.page.session.borrow() as drawn:
-                depth = depth_map(self.page.render, drawn, small, replace(settings, time=stream.time))
+                depth = depth_map(drawn, small, replace(settings, time=stream.time))
         return ScreenPoints(scene.centres_at(stream.time), camera, depth)
 
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from urllib.parse import parse_qs
 
-from luxel.viewer.web.images.shading import DisplaySettings, Render, draw
+from luxel.viewer.web.images.shading import DisplaySettings, draw
 from luxel.viewer.web.navigate import Pose, SceneExtent, clamped_size, first_pose
 from luxel.viewer.web.session import Session
 from luxel.viewer.web.transport.encoders import encode_jpeg
@@ -49,12 +49,11 @@ class FirstImage:
 
     Args:
         session: the scene.
-        render: luxel.render.raster.rasterize or a function like it.
         extent: of the scene.
     """
 
-    def __init__(self, session: Session, render: Render, extent: SceneExtent) -> None:
-        self._session, self._render, self._extent = session, render, extent
+    def __init__(self, session: Session, extent: SceneExtent) -> None:
+        self._session, self._extent = session, extent
         self._turn = object()  # among the pages that share the renderer
         self._images: OrderedDict[tuple[int, int], _Prepared] = OrderedDict()
         self._pending: set[tuple[int, int]] = set()
@@ -127,7 +126,7 @@ class FirstImage:
             with session.borrow(self._turn) as scene:
                 version = session.version
                 camera = pose.camera(width, height, settings.near, settings.far).to(scene.device)
-                image, _ = draw(self._render, scene, camera, settings)
+                image, _ = draw(scene, camera, settings)
                 pixels = image.cpu().numpy()  # waits for the render: the scene may change afterwards
             made = _Prepared(pose, encode_jpeg(pixels, QUALITY), version, time.monotonic())
             with self._lock:

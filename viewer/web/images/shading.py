@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol
 
 import cv2
 import numpy as np
@@ -14,15 +14,19 @@ from torch import Tensor
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import TO_SUN
 from luxel.render.geometry.camera import Camera
-from luxel.viewer.scene_loading.drawable import Drawable
+from luxel.render.primitives import Parameters
+from luxel.render.raster.primitive_scene import ROWS, layers_of
+from luxel.render.raster.rasterize import rasterize
+from luxel.render.scene import About, Draw, Scene
+from luxel.viewer.web.images.shown_frame import ShownFrame
 from luxel.viewer.web.inspection.emptiness import is_empty, why_empty, write_on
 from luxel.viewer.web.inspection.legend import Caption, Legend, false_colour, legend_of, spread
 from luxel.viewer.web.inspection.object_colours import ObjectSource, label_frame, shade_objects
 from luxel.viewer.web.inspection.probe import Contributor, contributors, surface_normal
 from luxel.viewer.web.inspection.shapes import POINT_DILATION, footprints, points, reshapes, solids
 from luxel.viewer.web.inspection.visibility import SeenCounter, count_seen, shade_seen, surface_depth
+from luxel.viewer.web.session import class_of_primitives
 
-Render = Callable[..., Any]  # (scene, camera, **options) -> Frame, as luxel.render.raster.rasterize
 CACHED = 1 << 18  # numbers that are converted at a time
 OVERLAY = 0.7  # how much of the objects' colours a page shows at first
 GREYS = np.array([[0, 0, 0], [255, 255, 255]], np.float32)
@@ -64,36 +68,48 @@ class Output(NamedTuple):
 
     Args:
         shade: (frame, background [3]) -> colours in [0, 1], [H, W, 3], and a caption.
-        options: of the render function, which make the frame contain the output.
-        shape: (scene, time) -> what is drawn instead of the scene, by luxel's rasterizer; see
-            `luxel.viewer.web.inspection.shapes`. None: the scene, by the page's render function.
+        layers: of the scene, besides colour and alpha; see `luxel.render.scene.Layers`.
+        options: of the scene, see `luxel.render.scene.Draw`.
+        shape: (primitives, time) -> what luxel's rasterizer draws instead of the scene; see
+            `luxel.viewer.web.inspection.shapes`. None: the scene is drawn.
+        raster: options of the rasterizer with ``shape``.
         about: what the colours mean, a sentence for help texts.
         measure: (frame, scene as it was drawn, camera, settings) -> the frame with what ``shade`` needs besides; None:
             the frame.
     """
 
     shade: Callable[[Any, Tensor], tuple[Tensor, str]]
-    options: dict[str, Any]
+    about: str
+    layers: tuple[str, ...] = ()
+    options: dict[str, Any] = {}  # noqa: RUF012
     shape: Callable[[Any, float], Any] | None = None
-    about: str = ""
-    measure: Callable[[Any, Any, Camera, DisplaySettings], Any] | None = None
+    raster: dict[str, Any] = {}  # noqa: RUF012
+    measure: Callable[[Any, Scene, Camera, DisplaySettings], Any] | None = None
 
 
 _FLAT = {"sh_degree": 0, "antialiased": False}
 
-# What a page can show, by the names that scenes use in their ``outputs``; those with a shape are for all primitives
-# that have such shapes. A new output is one entry.
+DEPTH = ("depth", "median_depth")
+
+# What a page can show of scenes that have the layers and options; those with a shape are for all primitives that have
+# such shapes. A new output is one entry.
 OUTPUTS = {
-    "colour": Output(_colour, {}, about="the image"),
-    "alpha": Output(_alpha, {}, about="coverage, black to white"),
-    "depth": Output(_depth, {"depth": True}, about="mean distance along the optical axis"),
-    "normals": Output(_normals, {"normals": True}, about="directions of surfaces"),
-    "count": Output(_count, {"count": True}, about="primitives that contribute to a pixel"),
-    "overdraw": Output(_count, {"count": True}, footprints, "primitives that reach a pixel, hidden ones too"),
-    "shaded": Output(_colour, {"shaded": True}, about="the surface without its colours, lit from the camera"),
-    "shadows": Output(_colour, {"to_sun": TO_SUN}, about="in the light of a sun, with its shadows"),
-    "ellipsoids": Output(_colour, _FLAT, solids, "primitives as opaque bodies"),
-    "points": Output(_colour, {**_FLAT, "dilation": POINT_DILATION}, points, "centres of the primitives"),
+    "colour": Output(_colour, "the image"),
+    "alpha": Output(_alpha, "coverage, black to white", ("alpha",)),
+    "depth": Output(_depth, "mean distance along the optical axis", ("alpha", "depth")),
+    "normals": Output(_normals, "directions of surfaces", ("alpha", "normal")),
+    "count": Output(_count, "primitives that contribute to a pixel", ("count",)),
+    "overdraw": Output(
+        _count, "primitives that reach a pixel, hidden ones too", shape=footprints, raster={"count": True}
+    ),
+    "shaded": Output(
+        _colour, "the surface without its colours, lit from the camera", options={"shaded": True}
+    ),
+    "shadows": Output(_colour, "in the light of a sun, with its shadows", options={"to_sun": TO_SUN}),
+    "ellipsoids": Output(_colour, "primitives as opaque bodies", shape=solids, raster=_FLAT),
+    "points": Output(
+        _colour, "centres of the primitives", shape=points, raster={**_FLAT, "dilation": POINT_DILATION}
+    ),
 }
 
 
@@ -101,21 +117,20 @@ def _count_seen(frame: Any, scene: Any, camera: Camera, settings: DisplaySetting
     return count_seen(frame, camera, settings.seen)
 
 
-def _label(frame: Any, scene: Any, camera: Camera, settings: DisplaySettings) -> Any:
-    options = drawing_options(scene, antialiased=settings.antialiased, time=settings.time)
-    return label_frame(frame, scene, camera, settings.objects, settings.overlay, **options)
+def _label(frame: Any, scene: Scene, camera: Camera, settings: DisplaySettings) -> Any:
+    primitives = _sized(scene, settings)
+    options = {} if primitives is None else raster_options(primitives, settings.antialiased, settings.time)
+    return label_frame(frame, primitives, camera, settings.objects, settings.overlay, **options)
 
 
 # Outputs of static scenes with training cameras; `DisplaySettings.seen` counts the views.
 VIEW_OUTPUTS = {
-    "seen by": Output(
-        shade_seen, {"depth": True}, about="training views that see the surface", measure=_count_seen
-    ),
+    "seen by": Output(shade_seen, "training views that see the surface", DEPTH, measure=_count_seen),
 }
 
 # Outputs of scenes that can be edited; `DisplaySettings.objects` has the objects.
 OBJECT_OUTPUTS = {
-    "objects": Output(shade_objects, {}, about="objects of the scene in their colours", measure=_label),
+    "objects": Output(shade_objects, "objects of the scene in their colours", measure=_label),
 }
 
 
@@ -156,16 +171,13 @@ class DisplaySettings:
 class Painter(Protocol):
     """A tool that draws other images than the output of a page, where its time has come."""
 
-    def paint(
-        self, render: Render, scene: Drawable, camera: Camera, settings: DisplaySettings
-    ) -> tuple[Tensor, str] | None:
+    def paint(self, scene: Scene, camera: Camera, settings: DisplaySettings) -> tuple[Tensor, str] | None:
         """An image and its caption, as `draw` returns them; None: the output of the page is drawn."""
         ...
 
     def sample(
         self,
-        render: Render,
-        scene: Drawable,
+        scene: Scene,
         camera: Camera,
         settings: DisplaySettings,
         column: int,
@@ -202,19 +214,29 @@ class Sample:
 
 
 def outputs_of(
-    scene_type: type[Drawable], with_views: bool = False, with_objects: bool = False
+    about: About,
+    primitives: type[Parameters] | None = None,
+    with_views: bool = False,
+    with_objects: bool = False,
 ) -> tuple[str, ...]:
-    """Those of OUTPUTS that a type of scene supports, with those of VIEW_OUTPUTS where there are training views, and
-    those of OBJECT_OUTPUTS where there may be objects."""
-    reshaped = reshapes(scene_type)
+    """Those of OUTPUTS that a scene has, with those of VIEW_OUTPUTS where there are training views, and those of
+    OBJECT_OUTPUTS where there may be objects.
+
+    Args:
+        about: of the scene.
+        primitives: class of its primitives; None: it has none.
+    """
+    reshaped = primitives is not None and reshapes(primitives)
     own = tuple(
-        name
-        for name, output in OUTPUTS.items()
-        if name in scene_type.outputs or (output.shape is not None and reshaped)
+        name for name, output in OUTPUTS.items() if (reshaped if output.shape else _has(about, output))
     )
-    countable = not scene_type.moves and {"depth", "alpha"} <= set(own)
+    countable = not about.moves and {"depth", "alpha"} <= set(own)
     further = tuple(VIEW_OUTPUTS) if with_views and countable else ()
     return own + further + (tuple(OBJECT_OUTPUTS) if with_objects and reshaped else ())
+
+
+def _has(about: About, output: Output) -> bool:
+    return set(output.layers) <= set(about.layers) and set(output.options) <= set(about.options)
 
 
 def output_named(name: str) -> Output:
@@ -222,31 +244,32 @@ def output_named(name: str) -> Output:
     return (OUTPUTS | VIEW_OUTPUTS | OBJECT_OUTPUTS)[name]
 
 
-def require_output(scene: Drawable, settings: DisplaySettings) -> None:
+def require_output(scene: Scene, settings: DisplaySettings) -> None:
     """Refuses an output that a scene has not.
 
     Raises:
         LuxelError: the scene has no such output.
     """
-    outputs = outputs_of(type(scene), settings.seen is not None, settings.objects is not None)
+    outputs = outputs_of(
+        scene.about, class_of_primitives(scene), settings.seen is not None, settings.objects is not None
+    )
     if settings.output not in outputs:
         raise LuxelError(
-            f"this scene of {scene.noun} has no output {settings.output!r}.",
+            f"this scene of {scene.about.noun} has no output {settings.output!r}.",
             f"Choose one of these: {', '.join(outputs)}.",
         )
 
 
-def drawing_options(scene: Drawable, *, antialiased: bool, time: float) -> dict[str, Any]:
-    """Options of the render function that depend on the scene: those that it supports."""
-    options: dict[str, Any] = {"antialiased": antialiased} if scene.antialiases else {}
-    return options | {"time": time} if scene.moves else options
+def raster_options(primitives: Parameters, antialiased: bool, time: float) -> dict[str, Any]:
+    """Options of the rasterizer that primitives support."""
+    options: dict[str, Any] = {"antialiased": antialiased} if primitives.antialiases else {}
+    return options | {"time": time} if primitives.moves else options
 
 
-def draw(render: Render, scene: Drawable, camera: Camera, settings: DisplaySettings) -> tuple[Tensor, str]:
+def draw(scene: Scene, camera: Camera, settings: DisplaySettings) -> tuple[Tensor, str]:
     """Renders and shades one image.
 
     Args:
-        render: luxel.render.raster.rasterize or a function like it.
         scene, camera: on one device.
         settings: what to show.
 
@@ -259,11 +282,11 @@ def draw(render: Render, scene: Drawable, camera: Camera, settings: DisplaySetti
     """
     require_output(scene, settings)
     if settings.painter is not None:
-        painted = settings.painter.paint(render, scene, camera, settings)
+        painted = settings.painter.paint(scene, camera, settings)
         if painted is not None:
             return painted
     with torch.no_grad():
-        frame, background = render_output(render, scene, camera, settings)
+        frame, background = render_output(scene, camera, settings)
         rgb, caption = output_named(settings.output).shade(frame, background)
         image = as_uint8(rgb)
         if not is_empty(frame):
@@ -273,14 +296,12 @@ def draw(render: Render, scene: Drawable, camera: Camera, settings: DisplaySetti
         return torch.from_numpy(written).to(image.device), Caption(caption, legend_of(caption), notice)
 
 
-def render_output(
-    render: Render, scene: Drawable, camera: Camera, settings: DisplaySettings
-) -> tuple[Any, Tensor]:
+def render_output(scene: Scene, camera: Camera, settings: DisplaySettings) -> tuple[Any, Tensor]:
     """A frame with all that the chosen output's ``shade`` needs, and the background [3]."""
     output = output_named(settings.output)
-    frame, background = render_frame(render, scene, camera, settings, output.options, output.shape)
+    frame, background = render_frame(scene, camera, settings, output)
     if output.measure is not None:
-        frame = output.measure(frame, _sized(scene, settings), camera, settings)
+        return output.measure(frame, scene, camera, settings), background
     return frame, background
 
 
@@ -299,72 +320,74 @@ def as_uint8(rgb: Tensor) -> Tensor:
     return torch.from_numpy(result)
 
 
-def sample(
-    render: Render, scene: Drawable, camera: Camera, settings: DisplaySettings, column: int, row: int
-) -> Sample:
+def sample(scene: Scene, camera: Camera, settings: DisplaySettings, column: int, row: int) -> Sample:
     """Colour, alpha and depth of one pixel, from one rendered frame.
 
     Args:
-        render, scene, camera, settings: as for `draw`; the chosen output does not matter.
+        scene, camera, settings: as for `draw`; the chosen output does not matter.
         column, row: the pixel.
     """
     if settings.painter is not None:
-        sampled = settings.painter.sample(render, scene, camera, settings, column, row)
+        sampled = settings.painter.sample(scene, camera, settings, column, row)
         if sampled is not None:
             return sampled
-    outputs = outputs_of(type(scene))
-    options = OUTPUTS["depth"].options if "depth" in outputs else {}
     with torch.no_grad():
-        frame, _ = render_frame(render, scene, camera, settings, options)
+        frame, _ = render_frame(scene, camera, settings, Output(_colour, "", (*DEPTH, *ROWS)))
         red, green, blue = frame.rgb[row, column].clamp(0, 1).tolist()
-        alpha = float(frame.alpha[row, column]) if "alpha" in outputs else None
+        alpha = None if frame.alpha is None else float(frame.alpha[row, column])
         depth = normal = None
-        if "depth" in outputs and alpha is not None and alpha >= 0.5:
-            median = getattr(frame, "median_depth", None)
-            depths = frame.depth if median is None else median
+        if frame.depth is not None and frame.alpha is not None and alpha is not None and alpha >= 0.5:
+            depths = frame.depth if frame.median_depth is None else frame.median_depth
             depth = float(depths[row, column]) or None
             normal = None if depth is None else surface_normal(depths, frame.alpha, camera, column, row)
-        count, strongest = contributors(scene, frame, column, row) or (None, ())
+        count, strongest = contributors(scene.part(Parameters), frame, column, row) or (None, ())
     return Sample((red, green, blue), alpha, depth, normal, count, strongest)
 
 
-def depth_map(render: Render, scene: Drawable, camera: Camera, settings: DisplaySettings) -> Tensor | None:
+def depth_map(scene: Scene, camera: Camera, settings: DisplaySettings) -> Tensor | None:
     """Distances along the optical axis of what a page shows, as `Sample` has them, for all pixels of one frame.
 
     Args:
-        render, scene, camera, settings: as for `draw`; the chosen output does not matter.
+        scene, camera, settings: as for `draw`; the chosen output does not matter.
 
     Returns:
         [H, W] on the scene's device, capture units, 0 where a pixel has no depth; None where the scene has none.
     """
-    if not {"depth", "alpha"} <= set(outputs_of(type(scene))):
+    if not {"depth", "alpha"} <= set(scene.about.layers):
         return None
     with torch.no_grad():
-        frame, _ = render_frame(render, scene, camera, settings, OUTPUTS["depth"].options)
+        frame, _ = render_frame(scene, camera, settings, Output(_colour, "", DEPTH))
         return surface_depth(frame)
 
 
+COLOURS = Output(_colour, "")
+
+
 def render_frame(
-    render: Render,
-    scene: Drawable,
-    camera: Camera,
-    settings: DisplaySettings,
-    options: dict[str, Any],
-    shape: Callable[[Any, float], Any] | None = None,
-) -> tuple[Any, Tensor]:
-    """A frame, and the background [3] on the scene's device; ``options`` and ``shape`` as `Output` has them."""
-    scene = _sized(scene, settings)
+    scene: Scene, camera: Camera, settings: DisplaySettings, output: Output = COLOURS
+) -> tuple[ShownFrame, Tensor]:
+    """A frame with what an output needs, where the scene has it, and the background [3] on the scene's device."""
     background = torch.tensor(settings.background, device=scene.device)
-    given = drawing_options(scene, antialiased=settings.antialiased, time=settings.time)
-    if shape is not None:
-        from luxel.render.raster.rasterize import rasterize
+    if output.shape is not None:
+        primitives = _sized(scene, settings)
+        assert primitives is not None, "only primitives have other shapes"
+        given = raster_options(primitives, settings.antialiased, settings.time)
+        shape = output.shape(primitives, settings.time)
+        frame = rasterize(shape, camera, background=background, **{**given, **output.raster})
+        return ShownFrame.of(layers_of(frame, ("colour", "alpha", "count"))), background
+    about = scene.about
+    layers = tuple(
+        name for name in dict.fromkeys(("colour", "alpha", *output.layers)) if name in about.layers
+    )
+    options = about.chosen(antialiased=settings.antialiased, scale=settings.splat_scale) | output.options
+    return ShownFrame.of(
+        scene.draw(camera, Draw(layers, settings.time, background, None, options))
+    ), background
 
-        render, scene = rasterize, shape(scene, settings.time)
-    return render(scene, camera, background=background, **{**given, **options}), background
 
-
-def _sized(scene: Drawable, settings: DisplaySettings) -> Drawable:
-    """The scene with primitives of the chosen size."""
-    if settings.splat_scale == 1 or not scene.resizable:
-        return scene
-    return cast(Any, scene).scaled(settings.splat_scale)
+def _sized(scene: Scene, settings: DisplaySettings) -> Parameters | None:
+    """The primitives of a scene in the chosen size; None: it has none."""
+    primitives = scene.part(Parameters)
+    if primitives is None or settings.splat_scale == 1 or not primitives.resizable:
+        return primitives
+    return primitives.scaled(settings.splat_scale)

@@ -15,7 +15,7 @@ import torch
 from luxel.render.errors import LuxelError
 from luxel.render.replay import release_memory
 from luxel.render.runs.memory import is_out_of_memory, where_memory_ran_out
-from luxel.viewer.web.images.shading import DisplaySettings, Render, Sample, draw, sample
+from luxel.viewer.web.images.shading import DisplaySettings, Sample, draw, sample
 from luxel.viewer.web.navigate import MAX_PIXELS, MAX_SIDE, Pose
 from luxel.viewer.web.playback import Playback
 from luxel.viewer.web.session import Session
@@ -74,7 +74,6 @@ class ClientStream:
 
     Args:
         session: the scene.
-        render: luxel.render.raster.rasterize or a function like it.
         sink: receives the images; a PageSink outside of tests.
         report: called about four times a second, twice as often while the scene plays, and at once with an error.
         logged: messages of failures already logged, shared by the pages.
@@ -85,14 +84,13 @@ class ClientStream:
     def __init__(
         self,
         session: Session,
-        render: Render,
         sink: Sink,
         report: Callable[[StreamReport], None],
         logged: set[str] | None = None,
         clock: Callable[[], float] = time.monotonic,
         figures: Callable[[], Figures | None] = lambda: None,
     ) -> None:
-        self._session, self._render, self._sink, self._report = session, render, sink, report
+        self._session, self._sink, self._report = session, sink, report
         self._logged: set[str] = set() if logged is None else logged
         self._turn = object()  # this page, among those that share the renderer
         self._wake = threading.Condition()
@@ -282,7 +280,7 @@ class ClientStream:
             moving = moving or not in_full
             camera = pose.camera(width, height, settings.near, settings.far).to(scene.device)
             start = self._began_at = time.monotonic()
-            image, caption = draw(self._render, scene, camera, settings)
+            image, caption = draw(scene, camera, settings)
             if not self._sink.takes_tensors:
                 image = as_array(image)
             elif image.is_cuda:
@@ -323,7 +321,7 @@ class ClientStream:
             width, height, _ = self._size(pose, settings, moving=False)
             camera = pose.camera(width, height, settings.near, settings.far).to(scene.device)
             column, row = (min(max(int(x * n), 0), n - 1) for x, n in ((u, width), (v, height)))
-            return sample(self._render, scene, camera, settings, column, row)
+            return sample(scene, camera, settings, column, row)
 
     def _size(self, pose: Pose, settings: DisplaySettings, moving: bool) -> tuple[int, int, bool]:
         """Width and height to render, and whether that is the full resolution."""

@@ -15,13 +15,12 @@ from luxel.render.geometry.camera import Camera, View, poses_of
 from luxel.render.metrics.evaluate import ground_truth
 from luxel.render.metrics.image_metrics import psnr
 from luxel.render.primitives import Parameters
+from luxel.render.scene import Scene
 from luxel.scenes.captures.images.true_ids import have_ids, read_ids
-from luxel.viewer.scene_loading.drawable import Drawable
 from luxel.viewer.segmenting import solid_ious, solid_overlaps
 from luxel.viewer.web.images.shading import (
     DisplaySettings,
     Painter,
-    Render,
     Sample,
     as_uint8,
     render_frame,
@@ -145,16 +144,14 @@ class Comparer:
         near = apart <= SAME_POSITION * self._radius and turn <= SAME_TURN
         return self._views[index] if near else None
 
-    def paint(
-        self, render: Render, scene: Drawable, camera: Camera, settings: DisplaySettings
-    ) -> tuple[Tensor, str] | None:
+    def paint(self, scene: Scene, camera: Camera, settings: DisplaySettings) -> tuple[Tensor, str] | None:
         """The comparison in the pixels of ``camera``; None where it stands at no view, or until the file is read."""
         view = self.view_at(camera)
         photograph = None if view is None else self._photograph(view)
         self.name = "" if view is None else view.name
         if not isinstance(photograph, Photograph):
-            return None if self.under is None else self.under.paint(render, scene, camera, settings)
-        compared = self._compare(render, scene, photograph, settings)
+            return None if self.under is None else self.under.paint(scene, camera, settings)
+        compared = self._compare(scene, photograph, settings)
         image, legend = MODES[self.mode](compared, self.split, self.scale)
         caption = Caption(compared.caption, legend)
         divided = self.split if MODES[self.mode] is split_image else None
@@ -162,15 +159,14 @@ class Comparer:
 
     def sample(
         self,
-        render: Render,
-        scene: Drawable,
+        scene: Scene,
         camera: Camera,
         settings: DisplaySettings,
         column: int,
         row: int,
     ) -> Sample | None:
         """The pixel of the page's own image, wherever the camera stands."""
-        return None if self.under is None else self.under.sample(render, scene, camera, settings, column, row)
+        return None if self.under is None else self.under.sample(scene, camera, settings, column, row)
 
     def problem(self, name: str) -> str:
         """Why the photograph of a view cannot be shown; empty if it can, or is not known yet."""
@@ -203,9 +199,7 @@ class Comparer:
                 self._photographs[view.name] = read
         self._on_change()
 
-    def _compare(
-        self, render: Render, scene: Drawable, photograph: Photograph, settings: DisplaySettings
-    ) -> Compared:
+    def _compare(self, scene: Scene, photograph: Photograph, settings: DisplaySettings) -> Compared:
         view = photograph.view
         appearance = (settings.background, settings.antialiased, settings.splat_scale)
         key = (self._session.version, view.name, settings.near, settings.far, *appearance)
@@ -215,18 +209,18 @@ class Comparer:
                 background = torch.tensor(settings.background, device=scene.device)
                 truth, weight = ground_truth(view, background)
                 own = replace(view.camera, near=settings.near, far=settings.far).to(scene.device)
-                frame, _ = render_frame(render, scene, own, replace(settings, time=view.time), {})
+                frame, _ = render_frame(scene, own, replace(settings, time=view.time))
                 image = frame.rgb.clamp(0, 1)
-                iou = mean_iou(scene, photograph, settings)
+                iou = mean_iou(scene.part(Parameters), photograph, settings)
                 compared = Compared(view.name, truth, image, psnr(image, truth, weight), iou)
                 self._key, self._compared = key, compared
         return compared
 
 
-def mean_iou(scene: Drawable, photograph: Photograph, settings: DisplaySettings) -> float | None:
+def mean_iou(scene: Parameters | None, photograph: Photograph, settings: DisplaySettings) -> float | None:
     """Mean IoU of the objects that a view shows with the true solids, 0 to 1; None where that cannot be compared."""
     source = settings.objects
-    if photograph.ids is None or source is None or not isinstance(scene, Parameters):
+    if photograph.ids is None or source is None or scene is None:
         return None
     objects, options = source.objects, {"antialiased": settings.antialiased and scene.antialiases}
     if not objects.objects or len(objects.labels) != scene.count:

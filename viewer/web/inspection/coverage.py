@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.geometry.camera import View
-from luxel.viewer.web.images.shading import DisplaySettings, Render, depth_map
+from luxel.viewer.web.images.shading import DisplaySettings, depth_map
 from luxel.viewer.web.inspection.visibility import DepthMap, SeenCount, count_views
 from luxel.viewer.web.session import Session
 
@@ -35,11 +35,10 @@ class Coverage:
 
     Args:
         session: its training views and its scene.
-        render: luxel.render.raster.rasterize or a function like it.
     """
 
-    def __init__(self, session: Session, render: Render) -> None:
-        self._session, self._render = session, render
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self._views = chosen(session.training_views)
         self._maps: list[DepthMap] = []
         self._version: int | None = None
@@ -109,7 +108,7 @@ class Coverage:
         settings = DisplaySettings(antialiased=self._session.antialiased, time=view.time)
         with self._session.borrow(self) as scene, torch.no_grad():
             camera = replace(camera, near=settings.near, far=settings.far).to(scene.device)
-            depth = depth_map(self._render, scene, camera, settings)
+            depth = depth_map(scene, camera, settings)
             assert depth is not None, "only scenes with depth have this output"
             if depth.is_cuda:
                 torch.cuda.synchronize(depth.device)  # the scene may change as soon as it is given back
@@ -131,9 +130,9 @@ _of_session: WeakKeyDictionary[Session, Coverage] = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
-def coverage_of(session: Session, render: Render) -> Coverage:
+def coverage_of(session: Session) -> Coverage:
     """The coverage of a session, which its pages share."""
     with _lock:
         if session not in _of_session:
-            _of_session[session] = Coverage(proxy(session), render)
+            _of_session[session] = Coverage(proxy(session))
         return _of_session[session]

@@ -11,6 +11,7 @@ from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
 from luxel.render.geometry.camera import Camera
+from luxel.render.scene import Extent, Scene
 
 MIN_OPACITY = 1 / 255  # less is never drawn
 LINE = 44  # characters
@@ -26,28 +27,31 @@ def is_empty(frame: Any) -> bool:
     return not bool((alpha > 0).any())
 
 
-def why_empty(scene: Any, camera: Camera, time: float = 0.0) -> str:
+def why_empty(scene: Scene, camera: Camera, time: float = 0.0) -> str:
     """The most likely reason why a frame without any alpha is empty, and what to do; plain text.
 
     Args:
-        scene: primitives, as they were drawn.
+        scene: as it was drawn.
         camera: with its clipping distances.
         time: of a dynamic scene.
     """
-    noun, count = scene.noun, scene.count
+    noun, count = scene.about.noun, scene.count
     if count == 0:
         return f"The scene has no {noun}."
-    sound = _finite(scene)
-    broken = count - int(sound.sum())
+    extent = scene.part(Extent)
+    broken = 0 if extent is None else count - int(extent.finite().sum())
     if broken == count:
         return f"All {count:,} {noun} have values that are not finite (NaN or infinite): train or load again."
     also = f" {broken:,} of {count:,} {noun} have values that are not finite." if broken else ""
-    places, opacities = _at(scene, time)
+    if extent is None:
+        places, opacities = scene.centres(), scene.centres().new_ones(len(scene.centres()))
+    else:
+        places, opacities = extent.opacities(time)
     kept = torch.isfinite(places).all(-1)
     places, opacities = places[kept], opacities[kept]
     if len(places) == 0:
         return f"No {noun} are visible at time {time:.4g}: choose another time.{also}"
-    return _outside(places, opacities, camera, noun, count / len(scene.centres)) + also
+    return _outside(places, opacities, camera, noun, count / len(scene.centres())) + also
 
 
 def _outside(places: Tensor, opacities: Tensor, camera: Camera, noun: str, each: float = 1.0) -> str:
@@ -72,22 +76,6 @@ def _outside(places: Tensor, opacities: Tensor, camera: Camera, noun: str, each:
     if not bool((opacities[seen] >= MIN_OPACITY).any()):
         return f"All {round(each * int(seen.sum())):,} {noun} within the image have an opacity below 1/255."
     return f"The {round(each * int(seen.sum())):,} {noun} within the image are too faint or too small to be seen."
-
-
-def _finite(scene: Any) -> Tensor:
-    """Which primitives have only finite parameters, bool [N]."""
-    sound = torch.ones(scene.count, dtype=torch.bool, device=scene.device)
-    for tensor in scene.tensors().values():
-        sound &= torch.isfinite(tensor.reshape(scene.count, -1)).all(-1)
-    return sound
-
-
-def _at(scene: Any, time: float) -> tuple[Tensor, Tensor]:
-    """Centres [N, 3] and opacities [N] of what is visible at a time."""
-    if not scene.moves:
-        return scene.centres, scene.opacities
-    still = scene.at(time)
-    return still.centres, still.opacities
 
 
 def write_on(image: np.ndarray, text: str) -> np.ndarray:

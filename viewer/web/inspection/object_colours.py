@@ -56,7 +56,7 @@ class ObjectFrame:
 
 def label_frame(
     frame: Any,
-    scene: Any,
+    scene: Parameters | None,
     camera: Camera,
     source: ObjectSource | None,
     strength: float,
@@ -66,7 +66,7 @@ def label_frame(
 
     Args:
         frame: of the scene.
-        scene: N primitives, as they are drawn.
+        scene: N primitives, as they are drawn; None: there are none.
         camera: of the frame.
         source: of the objects.
         strength: see `ObjectFrame`.
@@ -74,7 +74,7 @@ def label_frame(
     """
     palette = frame.rgb.new_zeros(256, 3)
     problem = _problem(scene, source)
-    if problem or source is None:
+    if problem or source is None or scene is None:
         return ObjectFrame(frame.rgb, frame.alpha, None, palette, strength, problem)
     objects = source.objects
     count = 1 + max(entry.label for entry in objects.objects)
@@ -101,11 +101,11 @@ def palette_of(objects: Objects) -> Tensor:
     return palette
 
 
-def _problem(scene: Any, source: ObjectSource | None) -> str:
+def _problem(scene: Parameters | None, source: ObjectSource | None) -> str:
     """Why there are no objects to be shown; empty where there are."""
     if source is not None and source.objects_problem is not None:
         return str(source.objects_problem)
-    if source is None or not source.objects.objects or not isinstance(scene, Parameters):
+    if source is None or not source.objects.objects or scene is None:
         return (
             "This scene has no objects yet: select primitives and add them as one in Objects, "
             "or run luxel segment."

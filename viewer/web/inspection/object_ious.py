@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from luxel.render.geometry.camera import View
+from luxel.render.primitives import Parameters
 from luxel.scenes.captures.images.true_ids import have_ids, read_ids
 from luxel.viewer.segmenting import solid_ious, solid_overlaps
 from luxel.viewer.web.inspection.object_colours import ObjectSource
@@ -47,7 +48,8 @@ def measure_ious(
         ids = read_ids(view)
         if cancelled() or source.objects is not objects:
             return None
-        with session.borrow() as scene:
+        with session.borrow() as shown:
+            scene = shown.parts[Parameters]
             options = {"antialiased": antialiased and scene.antialiases}
             total = total + solid_overlaps(objects, scene, view, ids, **options)
         on_view(number)

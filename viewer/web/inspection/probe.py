@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +9,12 @@ import torch
 from torch import Tensor
 
 from luxel.render.geometry.camera import Camera
+from luxel.render.ops.raster.probe import probe
 from luxel.render.primitives.gaussians import SH_C0
 
 MIN_ALPHA = 1 / 255  # smaller alphas are skipped, as by the rasterizer
 MIN_TRANSMITTANCE = 1e-4  # a pixel ends before its transmittance would fall to this
 MAX_ALPHA = 0.99  # of one primitive
-CORNERS = 12  # of a convex's row on the screen: where the corners begin
 SURFACE_DEPTHS = 0.05  # relative difference of depth up to which neighbouring pixels belong to one surface
 
 
@@ -36,59 +35,6 @@ class Contributor:
     details: tuple[tuple[str, str], ...] = ()
 
 
-def gaussian_alpha(rows: Tensor, x: float, y: float) -> Tensor:
-    """Alpha of Gaussians at a pixel, before the cap, [N]; 0 where rounding made the exponent negative.
-
-    Args:
-        rows: x, y, opacity, depth, conic a, b, c, radius, [N, 8].
-        x, y: centre of the pixel, px.
-    """
-    dx, dy = x - rows[:, 0], y - rows[:, 1]
-    power = 0.5 * (rows[:, 4] * dx * dx + rows[:, 6] * dy * dy) + rows[:, 5] * dx * dy
-    return torch.where(power >= 0, rows[:, 2] * torch.exp(-power), 0.0)
-
-
-def convex_alpha(rows: Tensor, x: float, y: float) -> Tensor:
-    """Alpha of smooth convexes at a pixel, [N] (Held et al. 2025, section 3).
-
-    Args:
-        rows: x, y, opacity, depth, delta, sigma, number of edges, ..., corners about (x, y), [N, 28].
-        x, y: centre of the pixel, px.
-    """
-    corners = rows[:, CORNERS:].reshape(len(rows), -1, 2)
-    edges = rows[:, 6].long()[:, None]
-    number = torch.arange(corners.shape[1], device=rows.device)[None]
-    after = torch.where(number + 1 < edges, (number + 1) % corners.shape[1], 0)
-    following = corners.gather(1, after[..., None].expand(-1, -1, 2))
-    along = following - corners
-    at = torch.stack([x - rows[:, 0], y - rows[:, 1]], -1)[:, None] - corners
-    distances = along[..., 1] * at[..., 0] - along[..., 0] * at[..., 1]
-    exponents = torch.where(number < edges, rows[:, 4:5] * distances, -torch.inf)
-    return rows[:, 2] * torch.sigmoid(-rows[:, 5] * torch.logsumexp(exponents, dim=1))
-
-
-def surfel_alpha(rows: Tensor, x: float, y: float) -> Tensor:
-    """Alpha of surfels at a pixel, before the cap, [N] (Huang et al. 2024, "2D Gaussian Splatting", equation 11).
-
-    Args:
-        rows: x, y, opacity, depth, conic a, b, c, ..., g at 8 and 9, [N, 12], see `project_surfels`.
-        x, y: centre of the pixel, px.
-    """
-    dx, dy = x - rows[:, 0], y - rows[:, 1]
-    form = rows[:, 4] * dx * dx + 2 * rows[:, 5] * dx * dy + rows[:, 6] * dy * dy
-    plane = 0.5 * form.clamp_min(0) / (1 + rows[:, 8] * dx + rows[:, 9] * dy).square()
-    screen = dx * dx + dy * dy
-    return rows[:, 2] * torch.exp(-torch.where(plane < screen, plane, screen))
-
-
-# By the policy of the tile rasterizer: (rows on the screen, x, y) -> alpha. A new policy is one entry.
-ALPHAS: dict[str, Callable[[Tensor, float, float], Tensor]] = {
-    "gaussians": gaussian_alpha,
-    "convexes": convex_alpha,
-    "surfels": surfel_alpha,
-}
-
-
 def contributors(
     scene: Any, frame: Any, column: int, row: int, most: int = 3
 ) -> tuple[int, tuple[Contributor, ...]] | None:
@@ -104,13 +50,13 @@ def contributors(
         How many contribute, and those with the largest weights, strongest first. None where that is not available: the
         scene has no primitives, or another renderer has drawn it.
     """
-    alpha_at = ALPHAS.get(getattr(scene, "policy", ""))
+    policy = getattr(scene, "policy", None)
     splats, tile_counts = getattr(frame, "splats", None), getattr(frame, "tile_counts", None)
-    if alpha_at is None or splats is None or tile_counts is None:
+    if policy is None or splats is None or tile_counts is None:
         return None
     visible = torch.nonzero(tile_counts.reshape(-1) > 0)[:, 0]
     rows = splats.reshape(-1, splats.shape[-1])[visible]
-    alpha = alpha_at(rows, column + 0.5, row + 0.5).clamp_max(MAX_ALPHA)
+    alpha = probe(rows, column + 0.5, row + 0.5, primitive=policy).clamp_max(MAX_ALPHA)
     hit = torch.nonzero(alpha >= MIN_ALPHA)[:, 0]
     hit = hit[torch.argsort(rows[hit, 3], stable=True)]
     alpha = alpha[hit].double()

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from luxel.render.primitives import Gaussians, Parameters, Surfels
 from luxel.render.primitives.parameters import Projected, Viewing
-from luxel.viewer.scene_loading.drawable import Drawable
 
 SURFACE = 1.5  # standard deviations from the centre at which a Gaussian has its surface
 SOLID_OPACITY = 1e30  # before the cap on alpha: the border of a body is 4 % of its radius wide
@@ -151,6 +150,6 @@ def points(scene: Any, time: float) -> Any:
     return Reshaped(centres, change)
 
 
-def reshapes(scene_type: type[Drawable]) -> bool:
-    """Whether there are other shapes for a type of scene."""
-    return getattr(scene_type, "policy", None) in SOLIDS
+def reshapes(primitives: type[Parameters]) -> bool:
+    """Whether there are other shapes for a class of primitives."""
+    return primitives.policy in SOLIDS

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import torch
 
-from luxel.render.geometry.camera import View
+from luxel.render.geometry.camera import Camera, View
 from luxel.render.metrics.evaluate import evaluate
 from luxel.render.runs.folder.strict_json import read_object
-from luxel.viewer.web.images.shading import DisplaySettings, Render, render_frame
+from luxel.render.scene import Draw, Layers, Scene
+from luxel.viewer.web.images.shading import DisplaySettings
 from luxel.viewer.web.session import Session
 
 REPORT = Path("eval") / "report.json"  # in a run folder, as `luxel train` and `luxel eval` write it
@@ -31,7 +32,6 @@ def read_scores(folder: Path | None) -> dict[str, float]:
 
 def measure_scores(
     session: Session,
-    render: Render,
     settings: DisplaySettings,
     on_score: Callable[[str, float], None],
     cancelled: Callable[[], bool],
@@ -42,7 +42,6 @@ def measure_scores(
 
     Args:
         session: its scene and views.
-        render: luxel.render.raster.rasterize or a function like it.
         settings: background, clipping, antialiasing and splat scale as the page shows them.
         on_score: called with the name of each view and its PSNR in dB; NaN where the photograph cannot be read.
         cancelled: called before each view; True ends the measurement.
@@ -57,23 +56,23 @@ def measure_scores(
             continue
         loaded = replace(view, read=lambda pixels=pixels: pixels)
         with session.borrow() as scene:
-            score = _measure(scene, loaded, render, settings)
+            score = _measure(scene, loaded, settings)
         on_score(view.name, score)
 
 
-def _measure(scene: object, view: View, render: Render, settings: DisplaySettings) -> float:
+def _measure(scene: Scene, view: View, settings: DisplaySettings) -> float:
     """PSNR of one view whose pixels are in memory."""
-    appearance = replace(settings, painter=None, time=view.time)
 
-    def draw(drawn: object, camera: object, **_: object) -> object:
-        return render_frame(render, drawn, camera, appearance, {})[0]  # pyright: ignore[reportArgumentType]
+    def draw(camera: Camera, drawn: Draw) -> Layers:
+        sized = {**drawn.options, **scene.about.chosen(scale=settings.splat_scale)}
+        return scene.draw(camera, drawn._replace(options=sized))
 
     with torch.no_grad():
         evaluation = evaluate(
-            scene,  # pyright: ignore[reportArgumentType]
+            replace(scene, draw=draw),
             [view],
             background=settings.background,
+            antialiased=settings.antialiased,
             lpips=False,
-            render=draw,
         )
     return evaluation.scores[0].psnr

@@ -14,10 +14,9 @@ from torch import Tensor
 from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import Camera
 from luxel.render.metrics.image_metrics import psnr
-from luxel.viewer.scene_loading.drawable import Drawable
+from luxel.render.scene import Scene
 from luxel.viewer.web.images.shading import (
     DisplaySettings,
-    Render,
     Sample,
     as_uint8,
     output_named,
@@ -84,9 +83,7 @@ class PairPainter:
         left, right = self.session.sides
         return (right, left) if self.swapped else (left, right)
 
-    def paint(
-        self, render: Render, scene: Drawable, camera: Camera, settings: DisplaySettings
-    ) -> tuple[Tensor, str]:
+    def paint(self, scene: Scene, camera: Camera, settings: DisplaySettings) -> tuple[Tensor, str]:
         """Both scenes in the pixels of ``camera``; ``scene`` is the main one, and borrowed."""
         column = round(min(max(self.split, 0.0), 1.0) * camera.width)
         drawn = (self.difference or column > 0, self.difference or column < camera.width)
@@ -102,8 +99,7 @@ class PairPainter:
 
     def sample(
         self,
-        render: Render,
-        scene: Drawable,
+        scene: Scene,
         camera: Camera,
         settings: DisplaySettings,
         column: int,
@@ -120,7 +116,7 @@ class PairPainter:
     ) -> Sample:
         with self._borrowed(side, main) as scene:
             own = replace(self._settings(side, settings), output="colour")
-            return replace(sample(side.render, scene, camera, own, column, row), name=side.name)
+            return replace(sample(scene, camera, own, column, row), name=side.name)
 
     @contextmanager
     def _borrowed(self, side: Side, main: Any) -> Iterator[Any]:
@@ -139,7 +135,7 @@ class PairPainter:
             settings,
             painter=None,
             antialiased=settings.antialiased if chosen else side.session.antialiased,
-            seen=coverage_of(side.session, side.render) if views else None,
+            seen=coverage_of(side.session) if views else None,
         )
 
     def _part(self, side: Side, main: Any, camera: Camera, settings: DisplaySettings, shown: bool) -> Part:
@@ -153,7 +149,7 @@ class PairPainter:
             except LuxelError as error:
                 return Part(side, None, nothing, str(error), 0.0)
             start = time.monotonic()
-            frame, background = render_output(side.render, scene, camera, own)
+            frame, background = render_output(scene, camera, own)
             if frame.rgb.is_cuda:
                 torch.cuda.synchronize(frame.rgb.device)  # for the time, and before the scene is given back
             ms = (time.monotonic() - start) * 1e3

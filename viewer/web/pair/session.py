@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from luxel.render.geometry.camera import View
-from luxel.viewer.scene_loading.drawable import Drawable
 from luxel.viewer.web.navigate import SceneExtent, find_extent
 from luxel.viewer.web.pair.checks import Bounds, bounds_of, find_problems
 from luxel.viewer.web.session import Session
@@ -24,23 +23,21 @@ class Side:
     Args:
         name: shown on the image.
         session: the scene.
-        render: draws it, called like luxel.render.raster.rasterize.
         extent: centre, size and up direction; of a scene that trains as they were at first.
         bounds: of its primitives; None: there are none.
     """
 
     name: str
     session: Session
-    render: Callable[..., Any]
     extent: SceneExtent
     bounds: Bounds | None
 
     @staticmethod
-    def of(name: str, session: Session, render: Callable[..., Any]) -> Side:
+    def of(name: str, session: Session) -> Side:
         """A side whose extent and bounds are those of its scene now."""
         with session.borrow() as scene:
-            extent = find_extent(session.views, scene, session.up, session.front)
-            return Side(name, session, render, extent, bounds_of(scene.centres))
+            extent = find_extent(session.views, scene.centres, session.up, session.front)
+            return Side(name, session, extent, bounds_of(scene.centres()))
 
     @property
     def up(self) -> np.ndarray | None:
@@ -67,7 +64,7 @@ class PairSession:
         own, other = self._own, self._other
         self.name = f"{left.name} | {right.name}"
         self.seconds_per_pixel = 0.0
-        self.scene_type: type[Drawable] = own.scene_type
+        self.about, self.primitives = own.about, own.primitives
         source = own if own.views else other
         self.views: Sequence[View] = source.views
         self.training_views: Sequence[View] = source.training_views
@@ -105,7 +102,7 @@ class PairSession:
     def status(self) -> dict[str, Any]:
         """Numbers of the main scene, which they name."""
         status = dict(self._own.status())
-        status.setdefault("noun", f"{self.scene_type.noun}, {self.sides[self.main].name}")
+        status.setdefault("noun", f"{self.about.noun}, {self.sides[self.main].name}")
         return status
 
     def pause(self) -> None:

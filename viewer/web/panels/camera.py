@@ -106,7 +106,7 @@ class CameraPanel(Panel):
 
         try:
             stopped = lambda: self._closed or not self._measuring  # noqa: E731
-            measure_scores(page.session, page.render, page.stream.settings, keep, stopped)
+            measure_scores(page.session, page.stream.settings, keep, stopped)
         except Exception as error:
             page.client.add_notification("The views were not measured", str(error), color="red")
         finally:

@@ -19,7 +19,7 @@ class CoveragePanel(Panel):
 
     def attach(self, stream: ClientStream) -> None:
         """Gives the page the counter of its session."""
-        self._coverage = coverage_of(self.page.session, self.page.render)
+        self._coverage = coverage_of(self.page.session)
         self._coverage.listen(self._redraw)
         stream.change(seen=self._coverage)
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from luxel.render.errors import LuxelError
-from luxel.render.primitives import Parameters
 from luxel.render.storage.journal import scratch_folder
 from luxel.scenes import formats_for
 from luxel.scenes.files.scenes.registry import find_format
@@ -40,7 +39,7 @@ class EditPanel(Panel):
     @classmethod
     def available(cls, session: Session) -> bool:
         """For finished scenes of primitives."""
-        return isinstance(session, StaticSession) and issubclass(session.scene_type, Parameters)
+        return isinstance(session, StaticSession) and session.primitives is not None
 
     def build(self, gui: Any, order: float) -> None:
         """Adds the controls."""
@@ -205,7 +204,7 @@ class EditPanel(Panel):
         numbers, undo, redo, sets = self.editor.run(
             lambda d: (d.numbers, d.history.undo_titles, d.history.redo_titles, tuple(d.state.sets))
         )
-        noun = self.page.session.scene_type.noun
+        noun = self.page.session.about.noun
         rows = [("Selected", f"{numbers['selected']:,} {noun}"), ("Kept", f"{numbers['kept']:,}")]
         if numbers["hidden"]:
             rows.append(("Hidden", f"{numbers['hidden']:,}"))
@@ -246,7 +245,7 @@ class EditPanel(Panel):
         suffix = Path(file).suffix if known is None else file[-len(known.suffix) :]
         path = unused_path(self.editor.save_folder, file.removesuffix(suffix), suffix)
         count = self.editor.run(lambda document: document.save(path, selection=selection))
-        self._said.say(as_text(f"Saved {count:,} {self.page.session.scene_type.noun} in {path}"))
+        self._said.say(as_text(f"Saved {count:,} {self.page.session.about.noun} in {path}"))
         return path
 
     def download(self, file: str, selection: bool = False) -> None:

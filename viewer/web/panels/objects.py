@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from luxel.render.errors import LuxelError
-from luxel.render.primitives import Parameters
 from luxel.render.segment.objects import SceneObject
 from luxel.render.storage.journal import scratch_folder
 from luxel.scenes import formats_for
@@ -43,7 +42,7 @@ class ObjectsPanel(Panel):
     @classmethod
     def available(cls, session: Session) -> bool:
         """For finished scenes of primitives."""
-        return isinstance(session, StaticSession) and issubclass(session.scene_type, Parameters)
+        return isinstance(session, StaticSession) and session.primitives is not None
 
     def build(self, gui: Any, order: float) -> None:
         """Adds the controls."""
@@ -233,7 +232,7 @@ class ObjectsPanel(Panel):
         problem = self.editor.objects_problem
         same = len(self._measured) == len(basis) and all(map(is_, self._measured, basis))
         ious = self._ious if same else {}
-        text = listed(counts, self._label, self.page.session.scene_type.noun, ious)
+        text = listed(counts, self._label, self.page.session.about.noun, ious)
         if problem is not None:
             text = f'<div style="padding:0.3em 0.9em;font-size:0.85em">{html.escape(str(problem))}</div>'
         if self._list.content != text:
@@ -261,7 +260,7 @@ class ObjectsPanel(Panel):
         stem, rows = self._part(rest)
         path = unused_path(self.editor.save_folder, stem, suffix)
         count = self.editor.run(lambda document: document.save(path, rows=rows(document)))
-        self.message.say(as_text(f"Saved {count:,} {self.page.session.scene_type.noun} in {path}"))
+        self.message.say(as_text(f"Saved {count:,} {self.page.session.about.noun} in {path}"))
         return path
 
     def download(self, suffix: str, rest: bool = False) -> None:

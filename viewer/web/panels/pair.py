@@ -75,7 +75,7 @@ class PairPanel(Panel):
         stream.change(painter=self._painter)
         for side in self._session.sides:
             if len(side.session.training_views):
-                self._coverages.append(coverage_of(side.session, side.render))
+                self._coverages.append(coverage_of(side.session))
                 self._coverages[-1].listen(self._redraw)
 
     def _set(self, **choices: Any) -> None:
@@ -106,7 +106,7 @@ class PairPanel(Panel):
             rows.append((place, side.name))
             if (step := status.get("step")) is not None:
                 rows.append(("– step", f"{step:,}{'' if status.get('done') else ', is training'}"))
-            rows.append((f"– {side.session.scene_type.noun}", f"{status.get('count', 0):,}"))
+            rows.append((f"– {side.session.about.noun}", f"{status.get('count', 0):,}"))
             rows.append(("– render", f"{times[side.name]:.1f} ms" if times.get(side.name) else "–"))
             if not math.isnan(score := self._scores[side.name]):
                 rows.append(("– PSNR, held out", f"{score:.2f} dB"))

@@ -73,7 +73,7 @@ class VideoControls:
         scratch, run = ExitStack(), page.session.folder
         folder = run or scratch.enter_context(scratch_folder())
         tell = partial(self._tell, scratch=scratch, name_alone=run is None)
-        self._job = PathVideo(page.session, page.render, path, settings, folder / "path.mp4", tell)
+        self._job = PathVideo(page.session, path, settings, folder / "path.mp4", tell)
         self._button.label, self._bar.value, self._bar.visible = "Cancel video", 0.0, True
         self._job.start()
 

@@ -23,14 +23,15 @@ class ShowPanel(Panel):
     def build(self, gui: Any, order: float) -> None:
         """Adds the controls."""
         session, stream = self.page.session, self.page.stream
-        scene_type = session.scene_type
+        about = session.about
         outputs = outputs_of(
-            scene_type,
+            about,
+            session.primitives,
             with_views=len(session.training_views) > 0,
             with_objects=ObjectsPanel.available(session),
         )
-        about = "; ".join(f"{name}: {output_named(name).about}" for name in outputs)
-        output = gui.add_dropdown("Output", outputs, initial_value=outputs[0], hint=about)
+        meanings = "; ".join(f"{name}: {output_named(name).about}" for name in outputs)
+        output = gui.add_dropdown("Output", outputs, initial_value=outputs[0], hint=meanings)
         self._bar, self._shown = gui.add_html("", visible=False), ""
         overlay = gui.add_slider(
             "Overlay",
@@ -49,7 +50,7 @@ class ShowPanel(Panel):
             "Antialiased",
             session.antialiased,
             hint="For scenes trained with antialiasing (Mip-Splatting)",
-            visible=scene_type.antialiases,
+            visible="antialiased" in about.options,
         )
         with gui.add_folder("More", expand_by_default=False):
             size = gui.add_slider(
@@ -58,8 +59,8 @@ class ShowPanel(Panel):
                 2.0,
                 0.05,
                 1.0,
-                hint=f"Scales all {scene_type.noun}",
-                visible=scene_type.resizable,
+                hint=f"Scales all {about.noun}",
+                visible="scale" in about.options,
             )
             near = gui.add_number("Near", 0.01, min=1e-4, hint="Nothing closer is drawn (capture units)")
             far = gui.add_number("Far", 1e6, min=1e-3, hint="Nothing farther is drawn (capture units)")

@@ -31,7 +31,7 @@ class StatisticsPanel(Panel):
     @classmethod
     def available(cls, session: Session) -> bool:
         """For primitives."""
-        return issubclass(session.scene_type, Parameters)
+        return session.primitives is not None
 
     def build(self, gui: Any, order: float) -> None:
         """Adds the switch and the drawings."""
@@ -89,9 +89,10 @@ class StatisticsPanel(Panel):
     @staticmethod
     def _drawn(session: Session, camera: Camera, time: float, antialiased: bool) -> str:
         """The histograms of one scene as HTML; a sentence where it has none."""
-        if not issubclass(session.scene_type, Parameters):
-            return table([("Histograms", f"{session.scene_type.noun} have none")])
-        with session.borrow() as scene:
+        if session.primitives is None:
+            return table([("Histograms", f"{session.about.noun} have none")])
+        with session.borrow() as shown:
+            scene = shown.parts[Parameters]
             results = histograms(scene)
             lengths = tile_lengths(scene, camera.to(scene.device), time, antialiased)
             results.append(histogram(lengths, "Primitives of a tile (16 x 16 pixels of this view)"))

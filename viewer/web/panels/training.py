@@ -49,7 +49,7 @@ class TrainingPanel(SharedPanel):
     def refresh(self) -> None:
         """Shows the present numbers; sends only what changed."""
         status = self.session.status()
-        text = table(status_rows(status, self.session.scene_type.noun))
+        text = table(status_rows(status, self.session.about.noun))
         if text != self._shown:
             self._shown = self._numbers.content = text
         notices = "\n\n".join(f"**Capture:** {as_text(notice)}" for notice in status.get("notices") or ())
@@ -85,7 +85,7 @@ class ScenePanel(SharedPanel):
 
     def refresh(self) -> None:
         """Shows the present numbers, which change where the scene is replaced."""
-        text = table(status_rows(self.session.status(), self.session.scene_type.noun))
+        text = table(status_rows(self.session.status(), self.session.about.noun))
         if text != self._shown:
             self._shown = self._numbers.content = text
 

@@ -67,7 +67,7 @@ class PageShell:
             "scene": scene_key(page),
             "name": session.name,
             "radius": page.extent.radius,
-            "flat": bool(getattr(session.scene_type, "flat", False)),
+            "flat": session.about.flat,
             "trains": session.trains,
             "times": session.times,
             "outputs": [] if output is None else list(output.options),
@@ -166,7 +166,7 @@ def scene_key(page: Page) -> str:
     """A key under which a browser keeps views: the same for a scene, also after the viewer was started again."""
     extent = page.extent
     place = np.round([*extent.centre, extent.radius], 2).tolist()
-    text = f"{page.session.name} {page.session.scene_type.__name__} {place if page.session.views else ''}"
+    text = f"{page.session.name} {page.session.about.noun} {place if page.session.views else ''}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

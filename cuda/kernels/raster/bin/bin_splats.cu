@@ -1,16 +1,14 @@
 // bin_splats on the GPU: gather the visible splats, sort them by depth, write their tile instances in that order, then
 // sort the instances by tile only: there are many of them, and the key is short.
-#include "math/raster/convex_policy.h"
-#include "math/raster/surfel_policy.h"
-#include "math/raster/gaussian_policy.h"
 #include "device/launch.cuh"
 #include "kernels/workspace.h"
-#include "kernels/raster/bin/write_instances.cuh"
+#include "kernels/raster/bin/visible_splats.cuh"
+#include "kernels/raster/policy_stages.h"
 
 namespace luxel {
 namespace {
 
-template <typename Key> int run(const luxel_bin_splats_args& args, int64_t* bytes_needed) {
+template <typename Key> int run(const luxel_bin_splats_args& args, const PolicyStages& stages, int64_t* bytes_needed) {
   const int64_t rows = static_cast<int64_t>(args.count) * args.cameras;
   const int64_t seen = smaller(args.visible_capacity, rows), capacity = args.capacity;
   const int64_t tiles = static_cast<int64_t>(tiles_along(args.width)) * tiles_along(args.height) * args.cameras;
@@ -50,7 +48,7 @@ template <typename Key> int run(const luxel_bin_splats_args& args, int64_t* byte
   const Ready ready = {depth_words[0], depth_tile, scan_words, scan_tiles};
   const auto gather = few_rows ? gather_seen_kernel<kFewRows> : gather_seen_kernel<kManyRows>;
   if (launch("gather_seen", gather, smaller(gather_tiles, static_cast<unsigned>(gather_blocks)), kThreads, 0, args.stream, args,
-             counters, gather_words, ready, depth_keys[0], indices[0]) < 0)
+             counters, gather_words, ready, stages.row, depth_keys[0], indices[0]) < 0)
     return -1;
   for (int k = 0; k < kDepthPasses; ++k) {
     const RadixPass<uint32_t> pass = {depth_keys[k & 1], indices[k & 1], k + 1 < kDepthPasses ? depth_keys[~k & 1] : nullptr,
@@ -67,13 +65,9 @@ template <typename Key> int run(const luxel_bin_splats_args& args, int64_t* byte
     return -1;
   // The last pass ends in args.instances.
   int32_t* instances[2] = {passes & 1 ? other_instances : args.instances, passes & 1 ? args.instances : other_instances};
-  const Written<Key> written = {tile_keys[0], instances[0], tile_words[0], instance_tile, passes, digit_bits};
-  const auto write = args.primitive == LUXEL_CONVEXES  ? write_instances_kernel<ConvexPolicy<float>, Key>
-                     : args.primitive == LUXEL_SURFELS ? write_instances_kernel<SurfelPolicy<float>, Key>
-                                                       : write_instances_kernel<GaussianPolicy<float>, Key>;
-  if (launch("write_instances", write, blocks_for(capacity, kWindow), kThreads, 0, args.stream, args, sorted,
-             ends, counters, written) < 0)
-    return -1;
+  const SortedSplats splats = {sorted,       ends,          counters,      sizeof(Key), tile_keys[0],
+                               instances[0], tile_words[0], instance_tile, passes,      digit_bits};
+  if (stages.bin(args, &splats) < 0) return -1;
   for (int k = 0; k < passes; ++k) {
     const RadixPass<Key> pass = {tile_keys[k & 1], instances[k & 1], tile_keys[~k & 1], instances[~k & 1], &counters->instances,
                                  k * digit_bits, digit_bits, counters->tile_histogram[k][0], tile_words[k & 1],
@@ -82,24 +76,22 @@ template <typename Key> int run(const luxel_bin_splats_args& args, int64_t* byte
                                                   : radix_pass_kernel<Key, kTileDigit, kManyItems>;
     if (launch("sort by tile", kernel, instance_tiles, kSortThreads, 0, args.stream, pass) < 0) return -1;
   }
-  const int piece = args.primitive == LUXEL_CONVEXES  ? ConvexPolicy<float>::kPiece
-                    : args.primitive == LUXEL_SURFELS ? SurfelPolicy<float>::kPiece
-                                                      : GaussianPolicy<float>::kPiece;
   if (launch("ranges", ranges_kernel<Key>, blocks_for(tiles, kRangeTiles), kRangeTiles + 1, 0, args.stream, tile_keys[passes & 1],
-             &counters->instances, static_cast<int>(tiles), piece, args.ranges, &counters->plan) < 0)
+             &counters->instances, static_cast<int>(tiles), stages.piece, args.ranges, &counters->plan) < 0)
     return -1;
   if (args.plan == nullptr) return 0;
   return launch("plan", plan_kernel, blocks_for(tiles, kPlanThreads), kPlanThreads, 0, args.stream, args.ranges,
-                static_cast<int>(tiles), capacity, piece, &counters->plan, args.plan);
+                static_cast<int>(tiles), capacity, stages.piece, &counters->plan, args.plan);
 }
 
 int dispatch(const luxel_bin_splats_args& args, int64_t* bytes_needed) {
-  if (args.primitive < LUXEL_GAUSSIANS || args.primitive > LUXEL_SURFELS) return fail("%d is no primitive", args.primitive);
+  const PolicyStages* const stages = policy_stages(args.policy);
+  if (stages == nullptr) return -1;
   if (larger(args.capacity, static_cast<int64_t>(args.count) * args.cameras) >= kMax)
     return fail("%lld tile instances of %lld splats: 2^30 are too many", static_cast<long long>(args.capacity),
                 static_cast<long long>(args.count) * args.cameras);
   const int64_t tiles = static_cast<int64_t>(tiles_along(args.width)) * tiles_along(args.height) * args.cameras;
-  return tiles < 0xffff ? run<uint16_t>(args, bytes_needed) : run<uint32_t>(args, bytes_needed);
+  return tiles < 0xffff ? run<uint16_t>(args, *stages, bytes_needed) : run<uint32_t>(args, *stages, bytes_needed);
 }
 
 }  // namespace

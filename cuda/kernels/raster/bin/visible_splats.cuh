@@ -4,40 +4,10 @@
 
 #include "abi/raster.h"
 #include "device/look_back.cuh"
-#include "device/radix_sort.cuh"
-#include "kernels/raster/stage.h"
-#include "kernels/raster/bin/tile_plan.cuh"
+#include "kernels/raster/bin/bin_counters.cuh"
 
 namespace luxel {
 namespace {
-
-// Tunables.
-constexpr int kThreads = 256;
-constexpr int kWarps = kThreads / 32;
-constexpr int kGatherBlocks = 8;  // per multiprocessor, on architectures with enough threads
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 800 || (__CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200)
-constexpr int kGatherBound = kGatherBlocks;
-#else
-constexpr int kGatherBound = 4;
-#endif
-constexpr int kFewRows = 4, kManyRows = 8;  // rows per thread of the gather kernel
-constexpr int64_t kFewGaussians = 1 << 20;
-constexpr int kScanItems = 8;
-constexpr int kDepthDigit = 10, kDepthPasses = 3;
-constexpr int kTileDigit = 8, kTilePasses = 4;  // at most
-constexpr int64_t kFewSplats = 1 << 18, kFewInstances = 1 << 20;  // up to here a sort uses smaller tiles, for more blocks
-constexpr int kFewItems = 8, kManyItems = 16;  // pairs per thread
-
-constexpr int64_t kMax = 1 << 30;  // limit of the counts in a sort's look-back words
-
-// Counters of the kernels, zeroed beforehand.
-struct Counters {
-  uint32_t depth_histogram[kDepthPasses][kCopies][1 << kDepthDigit];
-  uint32_t tile_histogram[kTilePasses][kCopies][1 << kTileDigit];
-  PlanCounters plan;
-  int gather_tickets, scan_tickets, depth_tickets[kDepthPasses], tile_tickets[kTilePasses];
-  int64_t seen, instances;  // limited to the capacities
-};
 
 // Positive floats are ordered as their bits; 30 bits distinguish all depths from 2^-64 to 2^64.
 __device__ __forceinline__ uint32_t depth_key(float depth) {
@@ -53,18 +23,15 @@ struct Ready {
   int64_t scan_tiles;
 };
 
-// Writes keys and indices of the visible splats in index order, which splats of equal depth keep in the sort.
+// Writes keys and indices of the visible splats, rows of row_width numbers, in index order, which splats of equal depth keep in the sort.
 template <int kRows>
 __global__ void __launch_bounds__(kThreads, kGatherBound)
-    gather_seen_kernel(const luxel_bin_splats_args args, Counters* counters, uint64_t* words, const Ready ready, uint32_t* keys,
-                       int32_t* indices) {
+    gather_seen_kernel(const luxel_bin_splats_args args, Counters* counters, uint64_t* words, const Ready ready, int row_width,
+                       uint32_t* keys, int32_t* indices) {
   constexpr int kTile = kThreads * kRows, kDigits = 1 << kDepthDigit;
   __shared__ uint32_t histogram[kDepthPasses][kDigits];
   __shared__ int64_t before[kWarps];  // visible splats before each warp's rows
   const int64_t rows = static_cast<int64_t>(args.count) * args.cameras;
-  const int row_of_primitive = args.primitive == LUXEL_CONVEXES  ? LUXEL_CONVEX_ROW
-                               : args.primitive == LUXEL_SURFELS ? LUXEL_SURFEL_ROW
-                                                                 : LUXEL_GAUSSIAN_ROW;
   const int tiles = static_cast<int>((rows + kTile - 1) / kTile), warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
   const int64_t kept_splats = smaller(args.totals[0], args.visible_capacity);
   if (blockIdx.x == 0 && threadIdx.x == 0) {
@@ -101,7 +68,7 @@ __global__ void __launch_bounds__(kThreads, kGatherBound)
       uint32_t key = 0;
       if (kept) {
         const int64_t index = first + 32 * i;
-        key = depth_key(in<float>(args.splats)[row_of_primitive * index + 3]);
+        key = depth_key(in<float>(args.splats)[row_width * index + 3]);
         keys[place] = key;
         indices[place] = static_cast<int32_t>(index);
       }

@@ -2,7 +2,8 @@
 #pragma once
 
 #include "math/raster/policy.h"
-#include "kernels/raster/bin/visible_splats.cuh"
+#include "device/launch.cuh"
+#include "kernels/raster/bin/bin_counters.cuh"
 
 #include <cub/block/block_scan.cuh>
 
@@ -146,6 +147,17 @@ __global__ void __launch_bounds__(kThreads)
     for (int k = threadIdx.x; k < 1 << kTileDigit; k += kThreads)
       if (const uint32_t count = histogram[pass][k]; count > 0)
         atomicAdd(&counters->tile_histogram[pass][blockIdx.x % kCopies][k], count);
+}
+
+template <typename Policy, typename Key> int write_instances(const luxel_bin_splats_args& args, const SortedSplats& splats) {
+  const Written<Key> written = {static_cast<Key*>(splats.keys), splats.instances, splats.sort_words,
+                                splats.sort_tile,               splats.passes,    splats.digit_bits};
+  return launch("write_instances", write_instances_kernel<Policy, Key>, blocks_for(args.capacity, kWindow), kThreads, 0, args.stream,
+                args, splats.sorted, splats.ends, static_cast<Counters*>(splats.counters), written);
+}
+
+template <typename Policy> int write_instances(const luxel_bin_splats_args& args, const SortedSplats* splats) {
+  return splats->key_bytes == 2 ? write_instances<Policy, uint16_t>(args, *splats) : write_instances<Policy, uint32_t>(args, *splats);
 }
 
 }  // namespace

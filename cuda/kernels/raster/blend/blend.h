@@ -73,6 +73,10 @@ inline int64_t blend_workspace(const luxel_blend_args& args, int row) {
   return numbers * static_cast<int64_t>(args.dtype ? sizeof(double) : sizeof(float)) + 256;
 }
 
+template <template <typename> class Policy> int64_t blend_workspace(const luxel_blend_args& args) {
+  return blend_workspace(args, Policy<float>::kRow);
+}
+
 // Policy<T>: of the primitive.
 template <template <typename> class Policy> int blend(const luxel_blend_args& args, bool back) {
   if (back && args.workspace_bytes < blend_workspace(args, Policy<float>::kRow)) return fail("workspace too small");

@@ -11,7 +11,7 @@ namespace {
 
 template <typename T> int project_one(const luxel_project_convexes_args& args, const Pinhole<T>& cam, int camera, int64_t n) {
   ConvexProjection<T> p;
-  T splat[LUXEL_CONVEX_ROW];
+  T splat[kConvexRow];
   const ConvexRow<T> row = row_of<T>(args, n);
   const int tiles = project_polygon(args, cam, row, p, splat);
   return tiles > 0 && store_splat(args, cam, camera, n, row.sh, p, splat) ? tiles : 0;
@@ -51,7 +51,7 @@ template <typename T> void backward(const luxel_project_convexes_args& args) {
           seen = true;
           PoseGradient<T>& pose = poses[static_cast<size_t>(block) * args.cameras + camera];
           g.pose = pose;
-          project_one_vjp<true>(args, cameras[camera], row, in<T>(args.g_splats) + LUXEL_CONVEX_ROW * index,
+          project_one_vjp<true>(args, cameras[camera], row, in<T>(args.g_splats) + kConvexRow * index,
                                 in<T>(args.g_values) + value_channels(args) * index, g, g_dc, numbers, g_rest,
                                 statistics.of_view());
           pose = g.pose;

@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kForwardThreads, kForwardBlocks)
   const Pinhole<float> cam = load_camera<float>(args, camera);
   ConvexRow<float> row;
   ConvexProjection<float> p;
-  float splat[LUXEL_CONVEX_ROW];
+  float splat[kConvexRow];
   int tiles = 0;
   if (n < args.count) {
     row = row_of<float>(args, n);
@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(kBackwardThreads, kBackwardBlocks)
         const bool here = n < args.count && args.tile_counts[index] > 0;
         if (here)
           project_one_vjp<true>(args, load_camera<float>(args, camera), row,
-                                in<float>(args.g_splats) + LUXEL_CONVEX_ROW * index,
+                                in<float>(args.g_splats) + kConvexRow * index,
                                 in<float>(args.g_values) + value_channels(args) * index, g, g_dc, g_points, g_rest,
                                 stats.of_view());
         stats.end_view(camera == 0);
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(kBackwardThreads, kBackwardBlocks)
       stats.end();
     } else if (any) {
       const int64_t index = n;
-      project_one_vjp<false>(args, load_camera<float>(args, 0), row, in<float>(args.g_splats) + LUXEL_CONVEX_ROW * index,
+      project_one_vjp<false>(args, load_camera<float>(args, 0), row, in<float>(args.g_splats) + kConvexRow * index,
                              in<float>(args.g_values) + value_channels(args) * index, g, g_dc, g_points, g_rest, statistics);
     }
     if (args.mask_penalty != 0.0f && n < args.count) penalty_vjp(args, row.shape, g);

@@ -63,16 +63,16 @@ LUXEL_HD bool store_splat(const luxel_project_convexes_args& args, const Pinhole
   const Vec3<T> rgb = seen_colour(sh, cam, p.centroid);
   if (!finite(rgb.x + rgb.y + rgb.z)) return false;
   const int64_t index = static_cast<int64_t>(camera) * args.count + n;
-  T* target = out<T>(args.splats) + LUXEL_CONVEX_ROW * index;
+  T* target = out<T>(args.splats) + kConvexRow * index;
 LUXEL_UNROLL
-  for (int k = 0; k < LUXEL_CONVEX_ROW; k += 4) store4(target + k, splat + k);
+  for (int k = 0; k < kConvexRow; k += 4) store4(target + k, splat + k);
   store_values(out<T>(args.values) + value_channels(args) * index, rgb, args.with_depth, p.camera_centroid.z, 0, {});
   return true;
 }
 
 // Turns the raw moments of a convex, left by the blending, into the gradient by its row, in place.
 LUXEL_HD void moments_to_gradient(const ConvexProjection<float>& p, float* g) {
-  float row[LUXEL_CONVEX_ROW] = {0.0f, 0.0f, p.opacity, 0.0f, p.delta, p.sigma, static_cast<float>(p.edges)};
+  float row[kConvexRow] = {0.0f, 0.0f, p.opacity, 0.0f, p.delta, p.sigma, static_cast<float>(p.edges)};
   store_corners(p, row);
   ConvexPolicy<float>::moments_to_gradient(row, g);
 }
@@ -90,9 +90,9 @@ LUXEL_HD void project_one_vjp(const luxel_project_convexes_args& args, const Pin
     const Vec3<T> g_seen = seen_colour_vjp<kAdd>(row.sh, cam, p.centroid, g_value, g_dc, g_rest);
     total.centroid = total.centroid + g_seen;
     total.pose.add_seen(cam, g_seen);
-    T g[LUXEL_CONVEX_ROW];
+    T g[kConvexRow];
 LUXEL_UNROLL
-    for (int k = 0; k < LUXEL_CONVEX_ROW; k += 4) load4(g_splat + k, g + k);
+    for (int k = 0; k < kConvexRow; k += 4) load4(g_splat + k, g + k);
     if constexpr (std::is_same_v<T, float>)
       if (args.raw_moments) moments_to_gradient(p, g);
     if (statistics != nullptr) {

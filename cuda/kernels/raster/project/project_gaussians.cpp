@@ -34,7 +34,7 @@ template <typename T, typename Camera> void backward(const luxel_project_gaussia
           seen = true;
           PoseGradient<T>& pose = poses[static_cast<size_t>(block) * args.cameras + camera];
           g.pose = pose;
-          const T* g_splat = in<T>(args.g_splats) + LUXEL_GAUSSIAN_ROW * index;
+          const T* g_splat = in<T>(args.g_splats) + kGaussianRow * index;
           const T* g_value = in<T>(args.g_values) + value_channels(args) * index;
           project_one_vjp<true>(args, cameras[camera], row_of<T>(args, n), g_splat, g_value, g, g_dc, g_rest,
                                 statistics.of_view());

@@ -58,7 +58,7 @@ LUXEL_HD bool project_geometry(const luxel_project_gaussians_args& args, const C
 }
 
 template <typename T> LUXEL_HD int count_tiles(int width, int height, const Splat<T>& s) {
-  const T splat[LUXEL_GAUSSIAN_ROW] = {s.x, s.y, s.opacity, s.depth, s.a, s.b, s.c, s.radius};
+  const T splat[kGaussianRow] = {s.x, s.y, s.opacity, s.depth, s.a, s.b, s.c, s.radius};
   int tiles = 0;
   const int tiles_y = tiles_along(height);
   for_tile_rows(SplatEllipse<T>::of(splat), tiles_along(width), tiles_y, 0, tiles_y,
@@ -67,7 +67,7 @@ template <typename T> LUXEL_HD int count_tiles(int width, int height, const Spla
 }
 
 template <typename T> LUXEL_HD void store_row(T* row, const Splat<T>& s) {
-  const T splat[LUXEL_GAUSSIAN_ROW] = {s.x, s.y, s.opacity, s.depth, s.a, s.b, s.c, s.radius};
+  const T splat[kGaussianRow] = {s.x, s.y, s.opacity, s.depth, s.a, s.b, s.c, s.radius};
   store4(row, splat);
   store4(row + 4, splat + 4);
 }
@@ -81,7 +81,7 @@ LUXEL_HD bool store_splat(const Args& args, const Pinhole<T>& cam, int camera, i
   if (!finite(rgb.x + rgb.y + rgb.z)) return false;
   const int64_t index = static_cast<int64_t>(camera) * args.count + n;
   const Splat<T>& s = projected.splat;
-  store_row(out<T>(args.splats) + LUXEL_GAUSSIAN_ROW * index, s);
+  store_row(out<T>(args.splats) + kGaussianRow * index, s);
   store_values(out<T>(args.values) + value_channels(args.with_depth, args.with_normals) * index, rgb, args.with_depth, s.depth,
                args.with_normals, projected.normal);
   return true;
@@ -115,7 +115,7 @@ LUXEL_HD void project_one_vjp(const luxel_project_gaussians_args& args, const Ca
   GaussianProjection<T> p;
   Splat<T> s;
   if (!load_projection(args, cam, row, mean, p, s)) return;  // does not happen: it was visible in the forward pass
-  T gs[LUXEL_GAUSSIAN_ROW];
+  T gs[kGaussianRow];
   load4(g_splat, gs);
   load4(g_splat + 4, gs + 4);
   const Splat<T> g = {gs[0], gs[1], gs[2], T(0), gs[4], gs[5], gs[6], T(0)};

@@ -43,7 +43,7 @@ template <typename T, typename Camera> void backward(const luxel_project_gaussia
           View<T>& view = views[static_cast<size_t>(block) * args.cameras + camera];
           total.pose = view.pose;
           total.timestamp = view.timestamp;
-          const T* g_splat = in<T>(args.g_splats) + LUXEL_GAUSSIAN_ROW * index;
+          const T* g_splat = in<T>(args.g_splats) + kGaussianRow * index;
           const T* g_value = in<T>(args.g_values) + value_channels(args) * index;
           project_one_vjp<true>(args, cameras[camera], row, g_splat, g_value, total, g_rest, statistics.of_view());
           view = {total.pose, total.timestamp};

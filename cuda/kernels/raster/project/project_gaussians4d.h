@@ -72,7 +72,7 @@ LUXEL_HD void project_one_vjp(const luxel_project_gaussians4d_args& args, const 
   Splat<T> s;
   if (!load_projection(args, cam, row, p, s)) return;  // does not happen: it was visible in the forward pass
   const Vec3<T> g_seen = seen_colour_vjp<kAdd>(sh_view(args, row), cam, p.mean, g_value, total.dc, g_rest);
-  T gs[LUXEL_GAUSSIAN_ROW];
+  T gs[kGaussianRow];
   load4(g_splat, gs);
   load4(g_splat + 4, gs + 4);
   const Splat<T> g = {gs[0], gs[1], gs[2], T(0), gs[4], gs[5], gs[6], T(0)};

@@ -18,7 +18,7 @@ __host__ __device__ constexpr int blocks_of(bool general) { return general ? 6 :
 // values (one view).
 __host__ __device__ __forceinline__ int numbers_of_warp(const luxel_project_gaussians4d_args& args, bool general) {
   const int row = kSmall4d + 3 * args.sh_stride;
-  return kWarpRows * (row + (general ? row : LUXEL_GAUSSIAN_ROW + value_channels(args)));
+  return kWarpRows * (row + (general ? row : kGaussianRow + value_channels(args)));
 }
 
 // The parameters without sh_rest: numbers of a row, and where they begin among those of a row.
@@ -56,8 +56,8 @@ __device__ __forceinline__ void stage_parameters(const luxel_project_gaussians4d
 __device__ __forceinline__ void stage_gradients(const luxel_project_gaussians4d_args& args, int first, uint32_t seen,
                                                 float* numbers) {
   const int channels = value_channels(args);
-  stage(args.g_splats, first, args.count, LUXEL_GAUSSIAN_ROW, LUXEL_GAUSSIAN_ROW, seen, numbers);
-  stage(args.g_values, first, args.count, channels, channels, ~0u, numbers + LUXEL_GAUSSIAN_ROW * kWarpRows);
+  stage(args.g_splats, first, args.count, kGaussianRow, kGaussianRow, seen, numbers);
+  stage(args.g_values, first, args.count, channels, channels, ~0u, numbers + kGaussianRow * kWarpRows);
 }
 
 // Adds the warp's gradients by one camera and its timestamp to the global ones.
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(threads_of(kGeneral), blocks_of(kGeneral))
         const int64_t index = static_cast<int64_t>(camera) * args.count + n;
         const bool here = n < args.count && args.tile_counts[index] > 0;
         if (here) {
-          const float* g_splat = in<float>(args.g_splats) + LUXEL_GAUSSIAN_ROW * index;
+          const float* g_splat = in<float>(args.g_splats) + kGaussianRow * index;
           const float* g_value = in<float>(args.g_values) + value_channels(args) * index;
           project_one_vjp<true>(args, load_camera(args, camera, CameraType<Camera>()), row, g_splat, g_value, total, g_rest,
                                 stats.of_view());
@@ -137,8 +137,8 @@ __global__ void __launch_bounds__(threads_of(kGeneral), blocks_of(kGeneral))
       const Gaussian4dRow<float> row = staged_row(numbers, g_rest, lane);
       for (int k = any ? 3 * sh_terms(args) : 0; k < width; ++k) g_rest[k] = 0.0f;
       if (any) {
-        project_one_vjp<false>(args, load_camera(args, 0, CameraType<Camera>()), row, behind + LUXEL_GAUSSIAN_ROW * lane,
-                               behind + LUXEL_GAUSSIAN_ROW * kWarpRows + value_channels(args) * lane, total, g_rest, statistics);
+        project_one_vjp<false>(args, load_camera(args, 0, CameraType<Camera>()), row, behind + kGaussianRow * lane,
+                               behind + kGaussianRow * kWarpRows + value_channels(args) * lane, total, g_rest, statistics);
         flatten(row, total, gradient);
       }
     }

@@ -19,7 +19,7 @@ template <> __host__ __device__ constexpr int blocks_of<RollingLens<float>>(bool
 
 // Floats of shared memory per warp.
 __host__ __device__ __forceinline__ int numbers_of_warp(const luxel_project_gaussians_args& args, bool general) {
-  return kWarpRows * (kSmall + 3 * args.sh_stride + (general ? 0 : LUXEL_GAUSSIAN_ROW + value_channels(args)));
+  return kWarpRows * (kSmall + 3 * args.sh_stride + (general ? 0 : kGaussianRow + value_channels(args)));
 }
 
 // Stores a lane's gradient, without sh_rest, among those of its warp in shared memory.
@@ -47,8 +47,8 @@ __device__ __forceinline__ void stage_inputs(const luxel_project_gaussians_args&
   stage(args.sh_dc, first, args.count, 3, 3, ~0u, numbers + 11 * kWarpRows);
   if (used > 0) stage(args.sh_rest, first, args.count, width, used, seen, numbers + kSmall * kWarpRows);
   numbers += kWarpRows * (kSmall + width);
-  stage(args.g_splats, first, args.count, LUXEL_GAUSSIAN_ROW, LUXEL_GAUSSIAN_ROW, seen, numbers);
-  stage(args.g_values, first, args.count, channels, channels, ~0u, numbers + LUXEL_GAUSSIAN_ROW * kWarpRows);
+  stage(args.g_splats, first, args.count, kGaussianRow, kGaussianRow, seen, numbers);
+  stage(args.g_values, first, args.count, channels, channels, ~0u, numbers + kGaussianRow * kWarpRows);
 }
 
 // kGeneral: several cameras, or gradients by the camera. Otherwise there is one camera, and the inputs that stage_inputs loads are
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kThreads, blocks_of<Camera>(kGeneral))
         const int64_t index = static_cast<int64_t>(camera) * args.count + n;
         const bool here = n < args.count && args.tile_counts[index] > 0;
         if (here) {
-          const float* g_splat = in<float>(args.g_splats) + LUXEL_GAUSSIAN_ROW * index;
+          const float* g_splat = in<float>(args.g_splats) + kGaussianRow * index;
           const float* g_value = in<float>(args.g_values) + value_channels(args) * index;
           project_one_vjp<true>(args, load_camera(args, camera, CameraType<Camera>()), row_of<float>(args, n), g_splat, g_value, g, g_dc,
                                 g_rest, stats.of_view());
@@ -110,10 +110,10 @@ __global__ void __launch_bounds__(kThreads, blocks_of<Camera>(kGeneral))
                                       gradients + 11 * kWarpRows + 3 * lane,
                                       g_rest};
       const float* g_splats = gradients + kWarpRows * (kSmall + width);
-      const float* g_values = g_splats + LUXEL_GAUSSIAN_ROW * kWarpRows;
+      const float* g_values = g_splats + kGaussianRow * kWarpRows;
       for (int k = any ? 3 * sh_terms(args) : 0; k < width; ++k) g_rest[k] = 0.0f;
       if (any)
-        project_one_vjp<false>(args, load_camera(args, 0, CameraType<Camera>()), row, g_splats + LUXEL_GAUSSIAN_ROW * lane,
+        project_one_vjp<false>(args, load_camera(args, 0, CameraType<Camera>()), row, g_splats + kGaussianRow * lane,
                                g_values + value_channels(args) * lane, g, g_dc, g_rest, statistics);
       if (penalties) penalties_vjp(args, row, g);
     }

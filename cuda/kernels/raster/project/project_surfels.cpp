@@ -44,7 +44,7 @@ template <typename T> void backward(const luxel_project_surfels_args& args) {
           seen = true;
           PoseGradient<T>& pose = poses[static_cast<size_t>(block) * args.cameras + camera];
           g.pose = pose;
-          project_one_vjp<true>(args, cameras[camera], row_of<T>(args, n), in<T>(args.g_splats) + LUXEL_SURFEL_ROW * index,
+          project_one_vjp<true>(args, cameras[camera], row_of<T>(args, n), in<T>(args.g_splats) + kSurfelRow * index,
                                 in<T>(args.g_values) + value_channels(args) * index, g, g_dc, g_rest, statistics.of_view());
           pose = g.pose;
         }

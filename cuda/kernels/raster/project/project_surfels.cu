@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kForwardThreads, kForwardBlocks)
 
 // Floats of shared memory per warp in the backward pass.
 __host__ __device__ __forceinline__ int numbers_of_warp(const luxel_project_surfels_args& args, bool general) {
-  return kWarpRows * (kSurfelNumbers + 3 * args.sh_stride + (general ? 0 : LUXEL_SURFEL_ROW + value_channels(args)));
+  return kWarpRows * (kSurfelNumbers + 3 * args.sh_stride + (general ? 0 : kSurfelRow + value_channels(args)));
 }
 
 // Stores a lane's gradient, without sh_rest, among those of its warp in shared memory.
@@ -63,8 +63,8 @@ __device__ __forceinline__ void stage_inputs(const luxel_project_surfels_args& a
   stage(args.sh_dc, first, args.count, 3, 3, ~0u, numbers + 10 * kWarpRows);
   if (used > 0) stage(args.sh_rest, first, args.count, width, used, seen, numbers + kSurfelNumbers * kWarpRows);
   numbers += kWarpRows * (kSurfelNumbers + width);
-  stage(args.g_splats, first, args.count, LUXEL_SURFEL_ROW, LUXEL_SURFEL_ROW, seen, numbers);
-  stage(args.g_values, first, args.count, channels, channels, ~0u, numbers + LUXEL_SURFEL_ROW * kWarpRows);
+  stage(args.g_splats, first, args.count, kSurfelRow, kSurfelRow, seen, numbers);
+  stage(args.g_values, first, args.count, channels, channels, ~0u, numbers + kSurfelRow * kWarpRows);
 }
 
 // kGeneral: several cameras, or gradients by the camera. Otherwise there is one camera, and the inputs that stage_inputs loads are
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(kBackwardThreads, kBackwardBlocks)
         const bool here = n < args.count && args.tile_counts[index] > 0;
         if (here)
           project_one_vjp<true>(args, load_camera<float>(args, camera), row_of<float>(args, n),
-                                in<float>(args.g_splats) + LUXEL_SURFEL_ROW * index,
+                                in<float>(args.g_splats) + kSurfelRow * index,
                                 in<float>(args.g_values) + value_channels(args) * index, g, g_dc, g_rest, stats.of_view());
         stats.end_view(camera == 0);
         if (args.g_world_to_cam && __any_sync(~0u, here)) add_pose_of_warp(g.pose, out<float>(args.g_world_to_cam) + 16 * camera);
@@ -121,10 +121,10 @@ __global__ void __launch_bounds__(kBackwardThreads, kBackwardBlocks)
                                     gradients + 10 * kWarpRows + 3 * lane,
                                     g_rest};
       const float* g_splats = gradients + kWarpRows * (kSurfelNumbers + width);
-      const float* g_values = g_splats + LUXEL_SURFEL_ROW * kWarpRows;
+      const float* g_values = g_splats + kSurfelRow * kWarpRows;
       for (int k = any ? 3 * sh_terms(args) : 0; k < width; ++k) g_rest[k] = 0.0f;
       if (any)
-        project_one_vjp<false>(args, load_camera<float>(args, 0), row, g_splats + LUXEL_SURFEL_ROW * lane,
+        project_one_vjp<false>(args, load_camera<float>(args, 0), row, g_splats + kSurfelRow * lane,
                                g_values + value_channels(args) * lane, g, g_dc, g_rest, statistics);
       if (penalties) penalties_vjp(args, row, g);
     }

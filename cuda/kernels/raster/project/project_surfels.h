@@ -30,9 +30,9 @@ template <typename T> LUXEL_HD ShView<T> sh_view(const luxel_project_surfels_arg
 }
 
 template <typename T> LUXEL_HD void store_row(T* row, const SurfelSplat<T>& s) {
-  const T splat[LUXEL_SURFEL_ROW] = {s.x, s.y, s.opacity, s.depth, s.a, s.b, s.c, s.inverse_conic, s.g_x, s.g_y, s.h_x, s.h_y};
+  const T splat[kSurfelRow] = {s.x, s.y, s.opacity, s.depth, s.a, s.b, s.c, s.inverse_conic, s.g_x, s.g_y, s.h_x, s.h_y};
 LUXEL_UNROLL
-  for (int k = 0; k < LUXEL_SURFEL_ROW; k += 4) store4(row + k, splat + k);
+  for (int k = 0; k < kSurfelRow; k += 4) store4(row + k, splat + k);
 }
 
 // Geometry of a projected surfel, input of store_splat().
@@ -53,7 +53,7 @@ LUXEL_HD int project_geometry(const luxel_project_surfels_args& args, const Pinh
     T sign;
     projected.normal = surfel_normal(p, projected.mean, camera_position(cam), sign);
   }
-  alignas(16) T splat[LUXEL_SURFEL_ROW];
+  alignas(16) T splat[kSurfelRow];
   store_row(splat, s);
   const SurfelBounds<T> bounds = SurfelBounds<T>::of(splat);
   if (!bounds.usable()) return 0;
@@ -72,7 +72,7 @@ LUXEL_HD bool store_splat(const luxel_project_surfels_args& args, const Pinhole<
   if (!finite(rgb.x + rgb.y + rgb.z)) return false;
   const int64_t index = static_cast<int64_t>(camera) * args.count + n;
   const T depth = projected.splat.depth;
-  store_row(out<T>(args.splats) + LUXEL_SURFEL_ROW * index, projected.splat);
+  store_row(out<T>(args.splats) + kSurfelRow * index, projected.splat);
   T* value = out<T>(args.values) + value_channels(args) * index;
   store_values(value, rgb, args.with_depth, depth, 0, {});
   if (with_square(args)) value[4] = depth * depth;
@@ -84,7 +84,7 @@ LUXEL_HD bool store_splat(const luxel_project_surfels_args& args, const Pinhole<
 template <typename T>
 LUXEL_HD void add_statistics(const Pinhole<T>& cam, const SurfelSplat<T>& s, const T* g_splat, T* statistics) {
   const T half_x = T(0.5) * cam.width, half_y = T(0.5) * cam.height;
-  alignas(16) T row[4], splat[LUXEL_SURFEL_ROW];
+  alignas(16) T row[4], splat[kSurfelRow];
   store_row(splat, s);
   const SurfelBounds<T> bounds = SurfelBounds<T>::of(splat);
   load4(statistics, row);
@@ -107,9 +107,9 @@ LUXEL_HD void project_one_vjp(const luxel_project_surfels_args& args, const Pinh
   const bool visible = project_surfel(cam, mean, row.quat, row.log_scales, *row.opacity_logit, p, s);
   const Vec3<T> g_seen = seen_colour_vjp<kAdd>(sh_view(args, row), cam, mean, g_value, g_dc, g_rest);
   if (!visible) return;  // does not happen: it was visible in the forward pass
-  T gs[LUXEL_SURFEL_ROW];
+  T gs[kSurfelRow];
 LUXEL_UNROLL
-  for (int k = 0; k < LUXEL_SURFEL_ROW; k += 4) load4(g_splat + k, gs + k);
+  for (int k = 0; k < kSurfelRow; k += 4) load4(g_splat + k, gs + k);
   if (statistics != nullptr) add_statistics(cam, s, gs, statistics);
   const SurfelSplat<T> g = {gs[0], gs[1], gs[2], T(0), gs[4], gs[5], gs[6], T(0), gs[8], gs[9], T(0), T(0)};
   T g_depth = args.with_depth ? g_value[3] : T(0);

@@ -12,8 +12,8 @@ from convex_scenes import D, axis_camera, facing, random_convexes, solid
 from convex_stages import MAX_ALPHA, assert_agrees, draw
 
 from luxel.render.geometry.camera import Camera, Points
-from luxel.render.ops.raster.bin_splats import PIECE_LENGTHS
 from luxel.render.ops.raster.blend_splats import CHANNELS
+from luxel.render.ops.raster.policies import policy
 from luxel.render.primitives.convexes import STARTING_SIGMA, Convexes
 from luxel.render.reference.raster.rasterize_convexes import rasterize_convexes_reference
 
@@ -124,7 +124,7 @@ def test_pixels_end_in_the_midst_of_a_piece(toy_camera, precision, count):
     convexes.opacity_logits.mul_(0.1).add_(3)
     convexes.mask_logits.fill_(1.0)
     drawn = assert_agrees(convexes, toy_camera(16, 16, dtype=D), jumps=0.7)
-    piece = PIECE_LENGTHS["convexes"]
+    piece = policy("convexes", "test").piece
     assert len(drawn.lists[0]) > 2 * piece and drawn.count.max() < piece / 2
 
 

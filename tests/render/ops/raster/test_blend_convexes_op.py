@@ -11,8 +11,8 @@ from convex_stages import draw, projection_of
 
 from luxel.render.errors import NativeError
 from luxel.render.geometry.camera import Camera
-from luxel.render.ops.raster.bin_splats import PIECE_LENGTHS
 from luxel.render.ops.raster.blend_splats import CHANNELS, blend_splats
+from luxel.render.ops.raster.policies import policy
 from luxel.render.ops.raster.project_convexes import PROJECTION
 from luxel.render.primitives.convexes import Convexes
 
@@ -32,24 +32,24 @@ def test_opcheck(toy_camera, device, channels):
     # So few that no list has an interior piece, whose states nobody may compare: most of their room is never written.
     drawn = draw(*scene(device, toy_camera, count=4))
     instances, ranges, _, plan = drawn.lists
-    assert len(instances) < PIECE_LENGTHS["convexes"]
+    assert len(instances) < policy("convexes", "test").piece
     splats = drawn.splats.detach().requires_grad_()
     values = torch.rand(2, 4, channels, device=device, requires_grad=True)
     background = torch.rand(2, channels, device=device, requires_grad=True)
     for behind, more in ((background, True), (None, False)):
         inputs = (splats, values, behind, instances, ranges, plan)
-        arguments = (*inputs, 50, 37, 0.99, False, more, more, more, True)
-        torch.library.opcheck(torch.ops.luxel.blend_convexes.default, arguments, **ROUNDING)
+        arguments = (*inputs, 50, 37, 0.99, False, more, more, more, True, 0, "convexes")
+        torch.library.opcheck(torch.ops.luxel.blend.default, arguments, **ROUNDING)
 
 
 def test_opcheck_backward(toy_camera, device):
     drawn = draw(*scene(device, toy_camera))
     instances, ranges, _, plan = drawn.lists
     inputs = (drawn.splats.detach(), drawn.values.detach(), None, instances, ranges, plan)
-    how = (50, 37, 0.99, False, False, False, False, True)
-    outputs = torch.ops.luxel.blend_convexes(*inputs, *how)
+    how = (50, 37, 0.99, *(False,) * 4, True, 0, "convexes")
+    outputs = torch.ops.luxel.blend(*inputs, *how)
     arguments = (*inputs, *how, *outputs[:3], outputs[5], torch.ones_like(outputs[0]), None)
-    operation = torch.ops.luxel.blend_convexes_bwd.default
+    operation = torch.ops.luxel.blend_bwd.default
     torch.library.opcheck(operation, arguments, test_utils=("test_schema", "test_faketensor"))
 
 
@@ -59,8 +59,8 @@ def test_the_projection_finishes_what_blending_gathered(toy_camera, device):
     drawn = draw(convexes, cameras)
     instances, ranges, _, plan = drawn.lists
     inputs = (drawn.splats.detach(), drawn.values.detach(), None, instances, ranges, plan)
-    how = (50, 37, 0.99, False, True, False, False, True)
-    image, transmittance, last, _, _, states = torch.ops.luxel.blend_convexes(*inputs, *how)
+    how = (50, 37, 0.99, False, True, False, False, True, 0, "convexes")
+    image, transmittance, last, _, _, states = torch.ops.luxel.blend(*inputs, *how)
     slope = torch.rand(image.shape, generator=torch.Generator().manual_seed(3)).to(device)
     pose, size = projection_of(cameras)
     options = {**size, "sh_degree": 3, "with_depth": True}
@@ -68,7 +68,7 @@ def test_the_projection_finishes_what_blending_gathered(toy_camera, device):
     before = (*before, *(options[name] for name in PROJECTION.options), drawn.tile_counts)
 
     def gradients(raw_moments):
-        blended = torch.ops.luxel.blend_convexes_bwd(
+        blended = torch.ops.luxel.blend_bwd(
             *inputs, *how, image, transmittance, last, states, slope, None, False, raw_moments
         )
         return torch.ops.luxel.project_convexes_bwd(*before, *blended[:2], True, raw_moments=raw_moments)
@@ -121,7 +121,7 @@ def test_what_is_refused_is_named(toy_camera, device):
         blend(absolute=True)
     with pytest.raises(ValueError, match="channels"):
         blend(values=drawn.splats[..., :5])
-    with pytest.raises(ValueError, match=r"splats must be \[2, 40, 28\]"):
+    with pytest.raises(ValueError, match=r"splats of convexes must be \[2, 40, 28\]"):
         blend(splats=drawn.splats[..., :8])
     with pytest.raises(ValueError, match="background"):
         blend(background=torch.zeros(3, device=device))

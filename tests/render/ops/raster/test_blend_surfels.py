@@ -9,7 +9,7 @@ import torch
 from surfel_stages import MAX_ALPHA, D, assert_agrees, draw, random_surfels, well_seen
 
 from luxel.render.geometry.camera import Camera
-from luxel.render.ops.raster.bin_splats import PIECE_LENGTHS
+from luxel.render.ops.raster.policies import policy
 from luxel.render.primitives.gaussians import quat_to_matrix
 from luxel.render.primitives.gaussians4d import matrix_to_quat
 from luxel.render.primitives.surfels import Surfels
@@ -130,7 +130,7 @@ def test_thousands_of_surfels_on_one_tile(toy_camera, precision):
     drawn = assert_agrees(
         well_seen(surfels.to("cpu"), camera).map(lambda t: t.to(**precision)), camera, jumps=0.9
     )
-    assert drawn.count.max() > 300 and len(drawn.lists[0]) > 2 * PIECE_LENGTHS["surfels"]
+    assert drawn.count.max() > 300 and len(drawn.lists[0]) > 2 * policy("surfels", "test").piece
 
 
 def test_pixels_end_behind_a_wall(toy_camera, precision):

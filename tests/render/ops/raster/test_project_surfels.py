@@ -142,13 +142,13 @@ def test_opcheck_of_blending(toy_camera, device):
     splats, values = drawn.splats.detach().nan_to_num(), drawn.values.detach().nan_to_num()
     inputs = (splats.requires_grad_(), values.requires_grad_(), None, instances, ranges, plan)
     for moments in (0, 2):
-        arguments = (*inputs, 64, 48, 0.99, moments > 0, True, True, True, True, moments)
-        torch.library.opcheck(torch.ops.luxel.blend_surfels.default, arguments, **ROUNDING)
-    how = (64, 48, 0.99, False, False, False, False, True, 2)
+        arguments = (*inputs, 64, 48, 0.99, moments > 0, True, True, True, True, moments, "surfels")
+        torch.library.opcheck(torch.ops.luxel.blend.default, arguments, **ROUNDING)
+    how = (64, 48, 0.99, False, False, False, False, True, 2, "surfels")
     plain = (*(t.detach() for t in inputs[:2]), *inputs[2:])
-    outputs = torch.ops.luxel.blend_surfels(*plain, *how)
+    outputs = torch.ops.luxel.blend(*plain, *how)
     arguments = (*plain, *how, *outputs[:3], outputs[5], torch.ones_like(outputs[0]), None)
-    operation = torch.ops.luxel.blend_surfels_bwd.default
+    operation = torch.ops.luxel.blend_bwd.default
     torch.library.opcheck(operation, arguments, test_utils=("test_schema", "test_faketensor"))
 
 
@@ -223,7 +223,7 @@ def test_what_is_refused_is_named(toy_camera, device):
 def test_moments_that_the_values_do_not_have(device, primitive, row, channels, moments):
     inputs = torch.zeros(1, 0, row, device=device), torch.zeros(1, 0, channels, device=device)
     empty = torch.zeros(0, dtype=torch.int32, device=device)
-    with pytest.raises(ValueError, match="depth_moments must be 0"):
+    with pytest.raises(ValueError, match=f"depth_moments of {primitive} must be 0"):
         blend_splats(
             *inputs,
             None,

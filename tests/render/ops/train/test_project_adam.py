@@ -149,13 +149,13 @@ def chain(state: State, views: list[Tensor], step: int, target: Tensor, penaltie
         splats, tile_counts, totals, **SIZE, visible_capacity=seen, capacity=capacity
     )
     lists = (instances, ranges, plan)
-    outputs = torch.ops.luxel.blend_gaussians(
-        splats, values, None, *lists, *SIZE.values(), 0.984375, False, False, False, False, True
+    outputs = torch.ops.luxel.blend(
+        splats, values, None, *lists, *SIZE.values(), 0.984375, *(False,) * 4, True, 0, "gaussians"
     )
     g_image = 2 * (outputs[0] - target)
     kept = (*outputs[:3], outputs[5], g_image, None)
-    g_splats, g_values, _ = torch.ops.luxel.blend_gaussians_bwd(
-        splats, values, None, *lists, *SIZE.values(), 0.984375, False, False, False, False, True, *kept
+    g_splats, g_values, _ = torch.ops.luxel.blend_bwd(
+        splats, values, None, *lists, *SIZE.values(), 0.984375, *(False,) * 4, True, 0, "gaussians", *kept
     )
     fused(state, views, step, tile_counts=tile_counts, g_splats=g_splats, g_values=g_values, **penalties)
 

@@ -21,7 +21,8 @@ from luxel.render.runs.folder.strict_json import sealed
 from luxel.render.runs.notices import forget_printed
 from luxel.render.train.config import Checkpoints
 from luxel.scenes import save_scene
-from luxel.viewer.scene_loading.runs import allow_replacing, load_run_scene
+from luxel.scenes.runs import load_run_scene
+from luxel.viewer.scene_loading.runs import allow_replacing
 
 STEPS = (10, 20, 30)
 NAMES = [
@@ -107,7 +108,7 @@ def _resumed(runs: Runs, folder: Path, exact: bool) -> str:
     if not exact:
         return "other"
     assert trainer.config == runs.config
-    for name, tensor in trainer.optimizer.tensors().items():
+    for name, tensor in trainer.store.tensors().items():
         assert torch.equal(tensor, runs.expected[trainer.steps_done][name]), name
     lost = STEPS[-1] - trainer.steps_done
     assert lost == 0 or any(f"steps lost: {lost}" in line for line in said), said

@@ -33,7 +33,7 @@ from luxel.render.storage.folder import OutputFolder
 from luxel.render.storage.manifest import NAME as MANIFEST
 from luxel.render.train.config import Checkpoints
 from luxel.scenes import save_scene
-from luxel.viewer.scene_loading.runs import load_run_field, load_run_scene
+from luxel.scenes.runs import load_run_field, load_run_scene
 
 CHECKSUMS = ("format", "identity", "file", "run", "sha256")  # entries that earlier versions did not write
 

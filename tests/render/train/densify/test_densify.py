@@ -1,4 +1,4 @@
-"""Density control against counts and values worked out by hand, and what it does to the optimiser's state."""
+"""Density control against counts and values worked out by hand, and what it does to the store's state."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.densify.mcmc import McmcStrategy
 from luxel.render.train.densify.situation import Situation
 from luxel.render.train.step.objective import loss_context, penalties
-from luxel.render.train.store.optimizer import Optimizer
+from luxel.render.train.store.resident import ResidentStore
+from luxel.render.train.store.stores import restored_store
 
 
-def row_of(scales: list[float], opacities: list[float]) -> Optimizer:
+def row_of(scales: list[float], opacities: list[float]) -> ResidentStore:
     """Isotropic Gaussians at x = 0, 1, 2 ..., with moments that identify the rows (1, 2, 3 ...)."""
     n = len(scales)
     gaussians = Gaussians(
@@ -33,16 +34,16 @@ def row_of(scales: list[float], opacities: list[float]) -> Optimizer:
         sh_dc=torch.zeros(n, 3),
         sh_rest=torch.zeros(n, 0, 3),
     )
-    optimiser = Optimizer(gaussians)
-    for moments in (optimiser.exp_avg, optimiser.exp_avg_sq):
+    store = ResidentStore(gaussians)
+    for moments in (store.exp_avg, store.exp_avg_sq):
         for tensor in moments.values():
             tensor += torch.arange(1.0, n + 1).reshape(-1, *[1] * (tensor.dim() - 1))
-    return optimiser
+    return store
 
 
-def moment(optimiser: Optimizer, name: str = "opacity_logits") -> list[float]:
-    assert torch.equal(optimiser.exp_avg[name], optimiser.exp_avg_sq[name])
-    return optimiser.exp_avg[name].tolist()
+def moment(store: ResidentStore, name: str = "opacity_logits") -> list[float]:
+    assert torch.equal(store.exp_avg[name], store.exp_avg_sq[name])
+    return store.exp_avg[name].tolist()
 
 
 def moment_at(step: int, pulls: list[float] | None = None, **changes: Any) -> Situation:
@@ -67,14 +68,14 @@ def moment_at(step: int, pulls: list[float] | None = None, **changes: Any) -> Si
 
 def test_default_clones_small_and_splits_large() -> None:
     # small and pulled, large and pulled, small and quiet, large and quiet, never seen
-    optimiser = row_of([0.005, 0.05, 0.005, 0.05, 0.005], [0.5] * 5)
+    store = row_of([0.005, 0.05, 0.005, 0.05, 0.005], [0.5] * 5)
     now = moment_at(600, [3e-4, 3e-4, 1e-4, 1e-4, 0.0])
     now.statistics.data[4] = 0
-    done = AdaptiveStrategy().after_step(optimiser, now)
+    done = AdaptiveStrategy().after_step(store, now)
     assert done is not None and (done.cloned, done.split, done.pruned, done.reset) == (1, 1, 0, False)
     # the rest in order without the one that was split, then the clone, then the two parts; new ones start at 0
-    assert moment(optimiser) == [1, 3, 4, 5, 0, 0, 0]
-    held = optimiser.scene
+    assert moment(store) == [1, 3, 4, 5, 0, 0, 0]
+    held = store.scene
     torch.testing.assert_close(held.means[4], torch.tensor([0.0, 0, 0]))
     torch.testing.assert_close(held.scales[5:, 0], torch.full((2,), 0.05 / 1.6))
     apart = (held.means[5:] - torch.tensor([1.0, 0, 0])).norm(dim=-1)
@@ -85,34 +86,34 @@ def test_default_clones_small_and_splits_large() -> None:
 def test_default_keeps_to_its_times() -> None:
     strategy = AdaptiveStrategy()
     for step in (100, 500, 650, 15_000, 20_000):
-        optimiser = row_of([0.005], [0.5])
-        assert strategy.after_step(optimiser, moment_at(step, [1.0])) is None, step
+        store = row_of([0.005], [0.5])
+        assert strategy.after_step(store, moment_at(step, [1.0])) is None, step
     assert strategy.after_step(row_of([0.005], [0.5]), moment_at(14_900, [1.0])) is not None
     assert strategy.needs_statistics(14_999, 30_000) and not strategy.needs_statistics(15_000, 30_000)
 
 
 def test_default_takes_the_hardest_pulled_up_to_the_cap() -> None:
-    optimiser = row_of([0.005] * 4, [0.5] * 4)
-    done = AdaptiveStrategy().after_step(optimiser, moment_at(600, [3e-4, 9e-4, 5e-4, 1e-4], cap=6))
-    assert done is not None and done.cloned == 2 and optimiser.count == 6
-    assert optimiser.scene.means[4:, 0].tolist() == [1, 2]
+    store = row_of([0.005] * 4, [0.5] * 4)
+    done = AdaptiveStrategy().after_step(store, moment_at(600, [3e-4, 9e-4, 5e-4, 1e-4], cap=6))
+    assert done is not None and done.cloned == 2 and store.count == 6
+    assert store.scene.means[4:, 0].tolist() == [1, 2]
 
 
 def test_default_prunes_transparent_huge_and_broken() -> None:
-    optimiser = row_of([0.005, 0.005, 0.5, 0.005, 0.005], [0.5, 0.004, 0.5, 0.5, 0.0051])
-    optimiser.scene.means.data[3, 1] = math.nan
-    AdaptiveStrategy().after_step(optimiser, moment_at(600, [0.0] * 5))
-    assert moment(optimiser) == [1, 3, 5], "before the first reset huge ones stay"
-    AdaptiveStrategy().after_step(optimiser, moment_at(3100, [0.0] * 3))
-    assert moment(optimiser) == [1, 5]
+    store = row_of([0.005, 0.005, 0.5, 0.005, 0.005], [0.5, 0.004, 0.5, 0.5, 0.0051])
+    store.scene.means.data[3, 1] = math.nan
+    AdaptiveStrategy().after_step(store, moment_at(600, [0.0] * 5))
+    assert moment(store) == [1, 3, 5], "before the first reset huge ones stay"
+    AdaptiveStrategy().after_step(store, moment_at(3100, [0.0] * 3))
+    assert moment(store) == [1, 5]
 
 
 def test_default_resets_opacities_and_their_moments() -> None:
-    optimiser = row_of([0.005] * 3, [0.5, 0.008, 0.9])
-    done = AdaptiveStrategy().after_step(optimiser, moment_at(3000, [0.0] * 3))
+    store = row_of([0.005] * 3, [0.5, 0.008, 0.9])
+    done = AdaptiveStrategy().after_step(store, moment_at(3000, [0.0] * 3))
     assert done is not None and done.reset
-    torch.testing.assert_close(optimiser.scene.opacities, torch.tensor([0.01, 0.008, 0.01]))
-    assert moment(optimiser) == [0, 0, 0] and moment(optimiser, "sh_dc")[2] == [3, 3, 3]
+    torch.testing.assert_close(store.scene.opacities, torch.tensor([0.01, 0.008, 0.01]))
+    assert moment(store) == [0, 0, 0] and moment(store, "sh_dc")[2] == [3, 3, 3]
     # a run of 7,000 steps grows until 4,200: time enough after a reset at 3,000, but not in one of 6,000
     assert (
         AdaptiveStrategy().after_step(row_of([0.005], [0.5]), moment_at(3000, [0.0], steps=7000)) is not None
@@ -125,23 +126,21 @@ def test_default_resets_opacities_and_their_moments() -> None:
 
 def test_default_with_absolute_gradients_and_revised_opacity() -> None:
     strategy = AdaptiveStrategy(absolute=True, revised_opacity=True)
-    optimiser = row_of([0.05, 0.05], [0.75, 0.5])
-    done = strategy.after_step(
-        optimiser, moment_at(600, [2.1e-4, 1.9e-4])
-    )  # four times that in absolute terms
+    store = row_of([0.05, 0.05], [0.75, 0.5])
+    done = strategy.after_step(store, moment_at(600, [2.1e-4, 1.9e-4]))  # four times that in absolute terms
     assert done is not None and done.split == 1
-    torch.testing.assert_close(optimiser.scene.opacities, torch.tensor([0.5, 0.5, 0.5]))
+    torch.testing.assert_close(store.scene.opacities, torch.tensor([0.5, 0.5, 0.5]))
 
 
 def test_split_parts_follow_the_rotation() -> None:
     """A needle along y, rotated to lie along x, splits along x."""
-    optimiser = row_of([0.05] * 400, [0.5] * 400)
-    optimiser.scene.means.data.zero_()
-    optimiser.scene.log_scales.data[:] = torch.tensor([1e-4, 0.5, 1e-4]).log()
-    optimiser.scene.quats.data[:] = torch.tensor([math.sqrt(0.5), 0, 0, math.sqrt(0.5)])  # 90 degrees about z
-    AdaptiveStrategy().after_step(optimiser, moment_at(600, [1.0] * 400))
-    spread = optimiser.scene.means.detach().std(0)
-    assert optimiser.count == 800 and abs(spread[0] - 0.5) < 0.05 and spread[1] < 1e-3 and spread[2] < 1e-3
+    store = row_of([0.05] * 400, [0.5] * 400)
+    store.scene.means.data.zero_()
+    store.scene.log_scales.data[:] = torch.tensor([1e-4, 0.5, 1e-4]).log()
+    store.scene.quats.data[:] = torch.tensor([math.sqrt(0.5), 0, 0, math.sqrt(0.5)])  # 90 degrees about z
+    AdaptiveStrategy().after_step(store, moment_at(600, [1.0] * 400))
+    spread = store.scene.means.detach().std(0)
+    assert store.count == 800 and abs(spread[0] - 0.5) < 0.05 and spread[1] < 1e-3 and spread[2] < 1e-3
 
 
 def test_rotations_are_rotations() -> None:
@@ -153,69 +152,69 @@ def test_rotations_are_rotations() -> None:
 
 
 def test_mcmc_relocates_the_transparent() -> None:
-    optimiser = row_of([0.1, 0.1, 0.1], [0.004, 0.8, 0.002])
+    store = row_of([0.1, 0.1, 0.1], [0.004, 0.8, 0.002])
     strategy = McmcStrategy(growth=0.0)
-    moved = strategy.relocate(optimiser, seed=0, step=600)
-    held = optimiser.scene
-    assert moved == 2 and optimiser.count == 3
+    moved = strategy.relocate(store, seed=0, step=600)
+    held = store.scene
+    assert moved == 2 and store.count == 3
     assert held.means[:, 0].tolist() == [1, 1, 1]
     expected, factor = shared_appearance(torch.tensor([0.8]), torch.tensor([3]))
     torch.testing.assert_close(held.opacities, expected.expand(3))
     torch.testing.assert_close(held.scales, (0.1 * factor).expand(3, 3))
-    assert moment(optimiser) == [0, 0, 0]
-    assert strategy.relocate(optimiser, seed=0, step=700) == 0
+    assert moment(store) == [0, 0, 0]
+    assert strategy.relocate(store, seed=0, step=700) == 0
 
 
 def test_mcmc_grows_five_per_cent_up_to_the_cap() -> None:
-    optimiser = row_of([0.1] * 100, [0.5] * 100)
+    store = row_of([0.1] * 100, [0.5] * 100)
     strategy, now = McmcStrategy(cap_max=107), moment_at(600)
-    done = strategy.after_step(optimiser, now)
-    assert done is not None and (done.added, optimiser.count) == (5, 105)
-    assert moment(optimiser)[100:] == [0] * 5
-    sources = {int(x.round()) for x in optimiser.scene.means[100:, 0].detach()}
-    assert all((value == 0) == (i in sources) for i, value in enumerate(moment(optimiser)[:100]))
-    done = strategy.after_step(optimiser, now)
-    assert done is not None and optimiser.count == 107
-    assert strategy.after_step(optimiser, moment_at(650)) is None
-    assert strategy.after_step(optimiser, moment_at(600, cap=50)).added == 0  # type: ignore[union-attr]
+    done = strategy.after_step(store, now)
+    assert done is not None and (done.added, store.count) == (5, 105)
+    assert moment(store)[100:] == [0] * 5
+    sources = {int(x.round()) for x in store.scene.means[100:, 0].detach()}
+    assert all((value == 0) == (i in sources) for i, value in enumerate(moment(store)[:100]))
+    done = strategy.after_step(store, now)
+    assert done is not None and store.count == 107
+    assert strategy.after_step(store, moment_at(650)) is None
+    assert strategy.after_step(store, moment_at(600, cap=50)).added == 0  # type: ignore[union-attr]
 
 
 def test_mcmc_regulariser_by_hand() -> None:
-    optimiser = row_of([0.1, 0.3], [0.5, 0.7])
+    store = row_of([0.1, 0.3], [0.5, 0.7])
     weights = loss_context(TrainConfig(strategy=McmcStrategy()), False, 2.0, 0.5).penalties
-    penalty = penalties(optimiser.scene, weights, optimiser.inverse_count)
+    penalty = penalties(store.scene, weights, store.inverse_count)
     assert float(penalty) == pytest.approx(0.01 * 0.6 + 0.05 * 0.2 / 2, rel=1e-5)
 
 
 def test_fixed_count_only_removes() -> None:
-    optimiser = row_of([0.1] * 3, [0.5, 0.001, 0.5])
-    assert FixedCount().after_step(optimiser, moment_at(501)) is None
-    done = FixedCount().after_step(optimiser, moment_at(500))
-    assert done is not None and done.pruned == 1 and moment(optimiser) == [1, 3]
-    assert FixedCount().after_step(optimiser, moment_at(1000)) is None
+    store = row_of([0.1] * 3, [0.5, 0.001, 0.5])
+    assert FixedCount().after_step(store, moment_at(501)) is None
+    done = FixedCount().after_step(store, moment_at(500))
+    assert done is not None and done.pruned == 1 and moment(store) == [1, 3]
+    assert FixedCount().after_step(store, moment_at(1000)) is None
 
 
 def test_optimiser_surgery() -> None:
-    optimiser = row_of([0.1] * 3, [0.5] * 3)
-    optimiser.select(torch.tensor([2, 0]))
-    assert moment(optimiser) == [3, 1] and optimiser.scene.means[:, 0].tolist() == [2, 0]
-    optimiser.append(optimiser.scene.select(torch.tensor([1])))
-    assert moment(optimiser) == [3, 1, 0] and optimiser.scene.means[:, 0].tolist() == [2, 0, 0]
-    assert optimiser.inverse_count.item() == pytest.approx(1 / 3)
-    optimiser.extend(2)
-    assert optimiser.inverse_count.item() == pytest.approx(0.2)
-    assert moment(optimiser) == [3, 1, 0, 0, 0] and optimiser.count == 5
-    assert optimiser.scene.opacities.tolist()[3:] == [0, 0], "not to be seen until they are filled"
-    spare = penalties(optimiser.primitives(optimiser.rows()[0]), (1.0, 0.0), optimiser.inverse_count)
+    store = row_of([0.1] * 3, [0.5] * 3)
+    store.select(torch.tensor([2, 0]))
+    assert moment(store) == [3, 1] and store.scene.means[:, 0].tolist() == [2, 0]
+    store.append(store.scene.select(torch.tensor([1])))
+    assert moment(store) == [3, 1, 0] and store.scene.means[:, 0].tolist() == [2, 0, 0]
+    assert store.inverse_count.item() == pytest.approx(1 / 3)
+    store.extend(2)
+    assert store.inverse_count.item() == pytest.approx(0.2)
+    assert moment(store) == [3, 1, 0, 0, 0] and store.count == 5
+    assert store.scene.opacities.tolist()[3:] == [0, 0], "not to be seen until they are filled"
+    spare = penalties(store.primitives(store.begin()[0]), (1.0, 0.0), store.inverse_count)
     assert float(spare) == pytest.approx(0.3), "what is not filled counts with opacity 0"
 
 
 def test_state_survives_its_tensors() -> None:
-    optimiser = row_of([0.1] * 3, [0.5] * 3)
-    tensors = {k: t.clone() for k, t in optimiser.tensors().items()}
-    again = Optimizer.from_tensors(tensors, 9, Gaussians)
+    store = row_of([0.1] * 3, [0.5] * 3)
+    tensors = {k: t.clone() for k, t in store.tensors().items()}
+    again = restored_store(tensors, 9, Gaussians, TrainConfig())
     assert again.steps == 9 and moment(again) == [1, 2, 3]
-    assert all(torch.equal(t, again.tensors()[k]) for k, t in optimiser.tensors().items())
+    assert all(torch.equal(t, again.tensors()[k]) for k, t in store.tensors().items())
 
 
 def test_mcmc_cap_follows_the_photographs() -> None:

@@ -15,8 +15,8 @@ from luxel.render.primitives import PRIMITIVES
 from luxel.render.primitives.gaussians4d import Gaussians4d, Gaussians4dLoss
 from luxel.render.primitives.gaussians4d.neighbourhood import Neighbourhood
 from luxel.render.train.presets import preset
-from luxel.render.train.store import optimizer as optimizers
-from luxel.render.train.store.optimizer import Optimizer
+from luxel.render.train.store import resident
+from luxel.render.train.store.resident import ResidentStore
 
 
 def cloud(n: int, seed: int = 0) -> Gaussians4d:
@@ -38,7 +38,7 @@ def running() -> torch.Tensor:
 
 
 def test_they_are_searched_for_every_so_often_and_after_changes():
-    kept, state = Neighbourhood(Gaussians4dLoss(neighbours_every=10)), Optimizer(cloud(50))
+    kept, state = Neighbourhood(Gaussians4dLoss(neighbours_every=10)), ResidentStore(cloud(50))
 
     def due(steps: range) -> list[int]:
         return [step for step in steps if kept.plan(step, state)]
@@ -53,17 +53,17 @@ def test_they_are_searched_for_every_so_often_and_after_changes():
 
 
 def test_a_step_that_is_asked_for_again_searches_again():
-    kept, state = Neighbourhood(Gaussians4dLoss(neighbours_every=10)), Optimizer(cloud(50))
+    kept, state = Neighbourhood(Gaussians4dLoss(neighbours_every=10)), ResidentStore(cloud(50))
     assert [kept.plan(step, state) for step in (7, 7, 8, 8)] == [True, True, False, False]
 
 
 def test_who_they_are(monkeypatch: Any):
     """All that are there; spare rows are nobody's neighbours."""
     settings = Gaussians4dLoss(neighbours=4, neighbour_time=2.0)
-    monkeypatch.setattr(optimizers, "_rows_for", lambda count, device: count + 14)
-    kept, state = Neighbourhood(settings), Optimizer(cloud(50))
+    monkeypatch.setattr(resident, "_rows_for", lambda count, device: count + 14)
+    kept, state = Neighbourhood(settings), ResidentStore(cloud(50))
     assert kept.plan(0, state)
-    rows = state.rows()[0]
+    rows = state.begin()[0]
     for name, tensor in rows.items():
         if name != "opacity_logits":
             tensor[50:] = math.nan
@@ -73,7 +73,7 @@ def test_who_they_are(monkeypatch: Any):
 
 def test_a_stalled_step_leaves_them():
     settings = Gaussians4dLoss()
-    kept, state = Neighbourhood(settings), Optimizer(cloud(50))
+    kept, state = Neighbourhood(settings), ResidentStore(cloud(50))
     kept.plan(0, state)
     kept.renew(state.scene, running())
     before = kept.tensors(state)["neighbours"].clone()
@@ -88,7 +88,7 @@ def test_a_stalled_step_leaves_them():
 
 
 def test_what_a_checkpoint_holds():
-    kept, state = Neighbourhood(Gaussians4dLoss(neighbours_every=10)), Optimizer(cloud(50))
+    kept, state = Neighbourhood(Gaussians4dLoss(neighbours_every=10)), ResidentStore(cloud(50))
     assert kept.tensors(state) == {}
     kept.plan(3, state)
     kept.renew(state.scene, running())

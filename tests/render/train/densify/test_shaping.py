@@ -13,7 +13,7 @@ from luxel.render.raster.rasterize import DensifyStatistics
 from luxel.render.train.densify.shaping import ShapingStrategy
 from luxel.render.train.densify.situation import Situation
 from luxel.render.train.presets import preset
-from luxel.render.train.store.optimizer import Optimizer
+from luxel.render.train.store.resident import ResidentStore
 
 
 def convexes(opacities: list[float], size: float = 0.1, k: int = 5) -> Convexes:
@@ -46,13 +46,13 @@ def situation(step: int, scores: list[float], seen: list[float], **changes: Any)
 
 
 def test_those_pulled_to_be_softer_become_one_at_each_point() -> None:
-    optimiser, strategy = Optimizer(convexes([0.4] * 4)), ShapingStrategy()
-    before = optimiser.scene.map(torch.clone)
+    store, strategy = ResidentStore(convexes([0.4] * 4)), ShapingStrategy()
+    before = store.scene.map(torch.clone)
     # Means: 3e-5, 2e-5, -3e-5, and one that no view saw.
     now = situation(600, [6e-5, 2e-5, -6e-5, 0.0], [2, 1, 2, 0])
-    done = strategy.after_step(optimiser, now)
+    done = strategy.after_step(store, now)
     assert done is not None and (done.split, done.pruned) == (1, 0)
-    after = optimiser.scene
+    after = store.scene
     assert after.count == 3 + 5
     assert torch.equal(after.points[:3], before.points[1:])
     parts = after.select(torch.arange(3, 8))
@@ -63,23 +63,21 @@ def test_those_pulled_to_be_softer_become_one_at_each_point() -> None:
     torch.testing.assert_close(parts.log_sigma, torch.full((5,), -7 * 0.88))
     assert torch.equal(parts.log_delta, before.log_delta[:1].expand(5))
     assert torch.equal(parts.sh_dc, before.sh_dc[:1].expand(5, 3))
-    assert not optimiser.exp_avg["points"].any()
+    assert not store.exp_avg["points"].any()
 
 
 def test_the_cap_lets_the_highest_scores_split() -> None:
-    optimiser = Optimizer(convexes([0.4] * 4))
-    done = ShapingStrategy().after_step(optimiser, situation(600, [1, 3, 2, 4], [1] * 4, cap=13))
-    assert done is not None and done.split == 2 and optimiser.count == 12
-    kept = optimiser.scene.centroids[:2, 0]
+    store = ResidentStore(convexes([0.4] * 4))
+    done = ShapingStrategy().after_step(store, situation(600, [1, 3, 2, 4], [1] * 4, cap=13))
+    assert done is not None and done.split == 2 and store.count == 12
+    kept = store.scene.centroids[:2, 0]
     torch.testing.assert_close(kept, convexes([0.4] * 4).centroids[[0, 2], 0])
 
 
 def test_scenes_that_are_far_need_more() -> None:
     for extent, split in ((299.0, 1), (301.0, 0)):
-        optimiser = Optimizer(convexes([0.4]))
-        done = ShapingStrategy(far_factor=8.5).after_step(
-            optimiser, situation(600, [1e-4], [1], extent=extent)
-        )
+        store = ResidentStore(convexes([0.4]))
+        done = ShapingStrategy(far_factor=8.5).after_step(store, situation(600, [1e-4], [1], extent=extent))
         assert done is not None and done.split == split
 
 
@@ -93,9 +91,9 @@ def test_faint_masked_broken_and_huge_ones_go(step: int, left: list[int]) -> Non
     scene.mask_logits[2] = -5.0
     scene.points[3, 0, 0] = torch.nan
     scene.points[4] = scene.centroids[4] + 40 * (scene.points[4] - scene.centroids[4])
-    optimiser, expected = Optimizer(scene), scene.select(torch.tensor(left)).points
-    ShapingStrategy(clip_every=0).after_step(optimiser, situation(step, [0.0] * 5, [1] * 5))
-    torch.testing.assert_close(optimiser.scene.points, expected, equal_nan=True)
+    store, expected = ResidentStore(scene), scene.select(torch.tensor(left)).points
+    ShapingStrategy(clip_every=0).after_step(store, situation(step, [0.0] * 5, [1] * 5))
+    torch.testing.assert_close(store.scene.points, expected, equal_nan=True)
 
 
 @pytest.mark.parametrize(
@@ -114,13 +112,13 @@ def test_opacities_are_clipped_as_published(name: str, steps: int, clips: list[i
     assert isinstance(strategy, ShapingStrategy)
     strategy.prune_opacity, strategy.prune_scale = 0.0, 100.0
     for step in range(1000, steps + 1, 1000):
-        optimiser = Optimizer(convexes([0.1, 0.9]))
-        optimiser.exp_avg["opacity_logits"].fill_(1)
+        store = ResidentStore(convexes([0.1, 0.9]))
+        store.exp_avg["opacity_logits"].fill_(1)
         if strategy.due(step, step, steps):
-            strategy.after_step(optimiser, situation(step, [0.0] * 2, [1] * 2, steps=steps))
-        if float(optimiser.scene.opacities.max()) < 0.5:
-            torch.testing.assert_close(optimiser.scene.opacities, torch.tensor([0.1, 0.2]))
-            assert not optimiser.exp_avg["opacity_logits"].any()
+            strategy.after_step(store, situation(step, [0.0] * 2, [1] * 2, steps=steps))
+        if float(store.scene.opacities.max()) < 0.5:
+            torch.testing.assert_close(store.scene.opacities, torch.tensor([0.1, 0.2]))
+            assert not store.exp_avg["opacity_logits"].any()
             clipped.append(step)
     assert clipped == clips
 

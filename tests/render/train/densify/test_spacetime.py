@@ -15,7 +15,7 @@ from luxel.render.primitives.gaussians4d import Gaussians4d
 from luxel.render.raster.rasterize import DensifyStatistics
 from luxel.render.train.densify.situation import Situation
 from luxel.render.train.densify.spacetime import SpacetimeStrategy
-from luxel.render.train.store.optimizer import Optimizer
+from luxel.render.train.store.resident import ResidentStore
 
 
 def row(scales: list[float], lasts: list[float]) -> Gaussians4d:
@@ -49,12 +49,12 @@ def situation(data: list[list[float]], **changes: Any) -> Situation:
 
 def test_growth_looks_at_space_and_time() -> None:
     # Small and brief; small and lasting; large and brief; nothing pulls the last.
-    optimiser = Optimizer(row([0.01, 0.01, 0.5, 0.01], [0.1, 3.0, 0.1, 0.1]))
-    before = optimiser.scene.map(torch.clone)
+    store = ResidentStore(row([0.01, 0.01, 0.5, 0.01], [0.1, 3.0, 0.1, 0.1]))
+    before = store.scene.map(torch.clone)
     pulled = [[2e-4, 0, 2, 0], [0, 2e-4, 2, 0], [2e-4, 2e-4, 2, 0], [6e-5, 6e-5, 2, 0]]
-    done = SpacetimeStrategy().after_step(optimiser, situation(pulled))
+    done = SpacetimeStrategy().after_step(store, situation(pulled))
     assert done is not None and (done.cloned, done.split, done.pruned) == (1, 2, 0)
-    after = optimiser.scene
+    after = store.scene
     assert after.count == 2 + 1 + 4
     assert torch.equal(after.means[[0, 1, 2]], before.means[[0, 3, 0]])
     parts = after.select(torch.arange(3, 7))
@@ -79,13 +79,13 @@ def test_parts_scatter_as_their_source() -> None:
 
 
 def test_the_cap_and_what_is_removed() -> None:
-    optimiser = Optimizer(row([0.01] * 3, [0.1] * 3))
-    optimiser.scene.opacity_logits[2] = -10
+    store = ResidentStore(row([0.01] * 3, [0.1] * 3))
+    store.scene.opacity_logits[2] = -10
     done = SpacetimeStrategy().after_step(
-        optimiser, situation([[1.0, 0, 1, 0], [0, 2.0, 1, 0], [0, 0, 1, 0]], cap=4)
+        store, situation([[1.0, 0, 1, 0], [0, 2.0, 1, 0], [0, 0, 1, 0]], cap=4)
     )
     assert done is not None and (done.cloned, done.pruned) == (1, 1)
-    assert optimiser.scene.means[:, 0].tolist() == [0, 1, 1], "the hardest pulled was cloned"
+    assert store.scene.means[:, 0].tolist() == [0, 1, 1], "the hardest pulled was cloned"
 
 
 def test_options_without_sense_are_refused() -> None:

@@ -12,7 +12,7 @@ from luxel.render.raster.rasterize import DensifyStatistics
 from luxel.render.train.densify import McmcStrategy, SplitStrategy
 from luxel.render.train.densify.situation import Situation
 from luxel.render.train.densify.split import split_in_two
-from luxel.render.train.store.optimizer import Optimizer
+from luxel.render.train.store.resident import ResidentStore
 
 
 def gaussians(count: int, seed: int = 0) -> Gaussians:
@@ -150,18 +150,18 @@ def test_a_refinement_splits_removes_and_restarts_moments_of_parts() -> None:
     scene = gaussians(6)
     scene.opacity_logits[:] = 0.0
     scene.opacity_logits[2] = -8.0  # transparent
-    optimizer = Optimizer(scene.map(lambda t: t.float()))
-    for moments in optimizer.rows()[1:]:
+    store = ResidentStore(scene.map(lambda t: t.float()))
+    for moments in store.begin()[1:]:
         for tensor in moments.values():
             tensor.fill_(1.0)
     pull = torch.tensor([5.0, 0.1, 9.0, 0.1, 0.1, 0.1])
-    done = SplitStrategy(grow_grad2d=1.0, growth=1.0, growth_until=0).after_step(optimizer, situation(pull))
+    done = SplitStrategy(grow_grad2d=1.0, growth=1.0, growth_until=0).after_step(store, situation(pull))
     assert done is not None and (done.split, done.pruned) == (1, 1)
-    assert optimizer.count == 6
+    assert store.count == 6
     expected, _ = split_in_two(scene.map(lambda t: t.float()).select(torch.tensor([0])))
-    assert torch.equal(optimizer.scene.means[0], expected.means[0])
-    assert torch.equal(optimizer.scene.means[1], scene.means[1].float())
-    for moments in optimizer.rows()[1:]:
+    assert torch.equal(store.scene.means[0], expected.means[0])
+    assert torch.equal(store.scene.means[1], scene.means[1].float())
+    for moments in store.begin()[1:]:
         for name, tensor in moments.items():
             assert tensor[0].abs().sum() == 0 and tensor[5].abs().sum() == 0, name
             assert bool((tensor[1:5] == 1).all()), name
@@ -172,9 +172,9 @@ def test_without_a_cap_the_strategy_follows_the_detail() -> None:
 
 
 def test_nothing_happens_outside_of_the_window() -> None:
-    optimizer, pull = Optimizer(gaussians(3)), torch.full((3,), 1.0)
+    store, pull = ResidentStore(gaussians(3)), torch.full((3,), 1.0)
     for step in (0, 400, 1050, 15_000, 29_000):
-        assert SplitStrategy().after_step(optimizer, situation(pull, step=step)) is None
+        assert SplitStrategy().after_step(store, situation(pull, step=step)) is None
     assert SplitStrategy().window(30_000).stop == 15_000
 
 

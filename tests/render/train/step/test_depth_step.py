@@ -64,7 +64,7 @@ def test_depth_moves_what_the_images_leave_open(tmp_path: Path) -> None:
         trainer = capture.trainer(tmp_path / name, config)
         trainer.step()
         trainer.synchronize()
-        moments[name] = trainer.optimizer.tensors()["exp_avg.means"].clone()
+        moments[name] = trainer.store.tensors()["exp_avg.means"].clone()
     assert torch.allclose(moments["maps"], moments["none"], rtol=1e-3, atol=1e-9)
     assert (moments["all"] - moments["none"]).norm() > 0.05 * moments["none"].norm()
 
@@ -163,8 +163,8 @@ def test_a_resumed_run_ends_with_the_same_bits(tmp_path: Path) -> None:
     resumed = Trainer.resume(tmp_path / "part", capture.train, capture.test, say=lambda _: None)
     assert resumed.config.depth == "maps" and resumed.steps_done == 9
     resumed.run(progress=False)
-    for name, tensor in whole.optimizer.tensors().items():
-        assert torch.equal(tensor, resumed.optimizer.tensors()[name]), name
+    for name, tensor in whole.store.tensors().items():
+        assert torch.equal(tensor, resumed.store.tensors()[name]), name
 
 
 @pytest.mark.gpu
@@ -189,12 +189,12 @@ def test_a_step_on_the_gpu_is_that_of_the_cpu(
     )
     ours, theirs = (capture.trainer(tmp_path / d.type, config, device=d) for d in (gpu, CPU))
     in_the_middle(theirs)
-    before = {name: tensor.clone() for name, tensor in theirs.optimizer.tensors().items()}
-    for key, tensor in ours.optimizer.tensors().items():
+    before = {name: tensor.clone() for name, tensor in theirs.store.tensors().items()}
+    for key, tensor in ours.store.tensors().items():
         tensor.copy_(before[key])
     for trainer in (ours, theirs):
         trainer.step()
         trainer.synchronize()
-    for key, right in theirs.optimizer.tensors().items():
-        off, moved = ours.optimizer.tensors()[key].cpu() - right, right - before[key]
+    for key, right in theirs.store.tensors().items():
+        off, moved = ours.store.tensors()[key].cpu() - right, right - before[key]
         assert off.norm() <= 1e-3 * moved.norm() + 1e-6 * right.norm(), key

@@ -38,7 +38,7 @@ def general(trainer: Any) -> Any:
 def in_the_middle(trainer: Any) -> None:
     """As after some steps: nothing is round any more, and Adam does not take a step of the sign of rounding."""
     generator = torch.Generator().manual_seed(5)
-    for name, tensor in trainer.optimizer.tensors().items():
+    for name, tensor in trainer.store.tensors().items():
         if name.startswith("gaussians"):
             tensor += 0.02 * torch.randn(tensor.shape, generator=generator).to(tensor)
         elif name.startswith("exp_avg_sq"):
@@ -47,8 +47,8 @@ def in_the_middle(trainer: Any) -> None:
 
 def assert_same_step(fused: Any, plain: Any) -> None:
     """After one step of each from the same numbers: moments, statistics and parameters to rounding."""
-    before = {name: tensor.clone() for name, tensor in fused.optimizer.tensors().items()}
-    for name, tensor in plain.optimizer.tensors().items():
+    before = {name: tensor.clone() for name, tensor in fused.store.tensors().items()}
+    for name, tensor in plain.store.tensors().items():
         tensor.copy_(before[name])
     plain.densifier.statistics.data.copy_(fused.densifier.statistics.data)
     for trainer in (fused, plain):
@@ -58,8 +58,8 @@ def assert_same_step(fused: Any, plain: Any) -> None:
     # by the differences that they are made of: 1.4e-4 at most in these captures.
     loses = fused.config.primitive == "surfels" or fused.config.loss.geometry_at(1.0)
     share = 5e-4 if loses else 1e-4
-    right = plain.optimizer.tensors()
-    for name, tensor in fused.optimizer.tensors().items():
+    right = plain.store.tensors()
+    for name, tensor in fused.store.tensors().items():
         moved = right[name] - before[name]
         assert not moved.numel() or moved.any() or "sh_rest" in name, name
         assert (tensor - right[name]).norm() <= share * moved.norm() + 1e-7 * right[name].norm(), name

@@ -15,7 +15,7 @@ from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.mcmc import McmcStrategy
 from luxel.render.train.memory import instance_capacity as instance_room
 from luxel.render.train.memory.instance_capacity import InstanceRoom
-from luxel.render.train.store import optimizer
+from luxel.render.train.store import resident
 
 STRATEGIES = {
     "default": AdaptiveStrategy(grow_grad2d=1e-5, refine_every=20),
@@ -24,7 +24,7 @@ STRATEGIES = {
 
 
 def same_tensors(a: Any, b: Any) -> bool:
-    left, right = a.optimizer.tensors(), b.optimizer.tensors()
+    left, right = a.store.tensors(), b.store.tensors()
     return all(torch.equal(left[name], right[name]) for name in left)
 
 
@@ -106,13 +106,13 @@ def test_the_fused_step_is_the_step_of_autograd(
     for _ in range(3):
         before = fused.scene.means.clone()
         # From the same numbers each time: Adam makes a step of the sign of a gradient near 0, which rounding decides.
-        for name, tensor in plain.optimizer.tensors().items():
-            tensor.copy_(fused.optimizer.tensors()[name])
+        for name, tensor in plain.store.tensors().items():
+            tensor.copy_(fused.store.tensors()[name])
         plain.densifier.statistics.data.copy_(fused.densifier.statistics.data)
         fused.step()
         plain.step()
         fused.synchronize(), plain.synchronize()
-        left, right = fused.optimizer.tensors(), plain.optimizer.tensors()
+        left, right = fused.store.tensors(), plain.store.tensors()
         for name in left:
             if not name.startswith("gaussians"):
                 torch.testing.assert_close(
@@ -140,7 +140,7 @@ def test_a_deterministic_run_repeats_to_the_bit(
     first, again = (toy_cutout.trainer(tmp_path / name, config, device=device) for name in "ab")
     first.run(progress=False)
     again.run(progress=False)
-    assert first.optimizer.count > 300 and same_tensors(first, again)
+    assert first.store.count > 300 and same_tensors(first, again)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)
@@ -148,13 +148,13 @@ def test_spare_rows_change_nothing(toy: Any, tmp_path: Path, strategy: Any, monk
     config = toy.config(steps=60, strategy=strategy, max_gaussians=450, reorder_every=30)
     exact = toy.trainer(tmp_path / "a", config)
     exact.run(progress=False)
-    monkeypatch.setattr(optimizer, "_rows_for", lambda count, device: -(-(count + 30) // 100) * 100)
+    monkeypatch.setattr(resident, "_rows_for", lambda count, device: -(-(count + 30) // 100) * 100)
     roomy = toy.trainer(tmp_path / "b", config)
-    kept = roomy.optimizer.generation
+    kept = roomy.store.generation
     roomy.run(progress=False)
-    assert roomy.optimizer.capacity > roomy.optimizer.count and roomy.optimizer.generation <= kept + 2
+    assert roomy.store.capacity > roomy.store.count and roomy.store.generation <= kept + 2
     assert same_tensors(exact, roomy)
-    spare = roomy.optimizer.rows()[0]["opacity_logits"][roomy.optimizer.count :]
+    spare = roomy.store.begin()[0]["opacity_logits"][roomy.store.count :]
     assert bool((spare == -math.inf).all()), "a spare row became visible"
 
 

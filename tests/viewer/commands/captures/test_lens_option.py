@@ -13,12 +13,14 @@ import torch
 from luxel.render.geometry.camera import Camera
 from luxel.render.geometry.lens import fisheye_rays, radial_lens
 from luxel.render.geometry.lens_views import WIDEST, behind_straight_lens, vertical_field
+from luxel.render.primitives import Parameters
 from luxel.render.raster.rasterize import rasterize
+from luxel.render.scene import Draw
+from luxel.scenes.runs import keeps_lenses
 from luxel.scenes.synthetic.captures.fisheye_capture import write_fisheye_capture
 from luxel.viewer.cli import main
 from luxel.viewer.commands.render import Render
 from luxel.viewer.scene_loading.capture_options import Origin, load_origin
-from luxel.viewer.scene_loading.runs import keeps_lenses
 from luxel.viewer.web.navigate import Pose
 
 QUICK = ["--device", "cpu", "--no-lpips", "--no-check-capture"]
@@ -88,15 +90,15 @@ def test_counts_of_views_that_see_a_point_know_the_lens(run: Path) -> None:
 def test_views_of_pinhole_cameras_are_by_sigma_points(run: Path) -> None:
     from luxel.viewer.web.opening import open_session
 
-    session, render = open_session(run, torch.device("cpu"))
-    with session.borrow() as scene:
-        pass
+    session = open_session(run, torch.device("cpu"))
+    with session.borrow() as shown_scene:
+        scene = shown_scene.parts[Parameters]
     camera = Camera.look_at((0.2, 0.1, 1.0), (1, 1, 1), fov_y=2.2, width=48, height=40)
-    shown = render(scene, camera).rgb
+    shown = shown_scene.draw(camera, Draw()).images["colour"]
     assert torch.equal(shown, rasterize(scene, replace(camera, lens=radial_lens())).rgb)
     assert not torch.allclose(shown, rasterize(scene, camera).rgb, atol=1e-3)
     lensed = session.views[0].camera
-    assert torch.equal(render(scene, lensed).rgb, rasterize(scene, lensed).rgb)
+    assert torch.equal(shown_scene.draw(lensed, Draw()).images["colour"], rasterize(scene, lensed).rgb)
     stacked = behind_straight_lens(Camera.stack([camera, camera]))
     assert stacked.lens is not None and stacked.lens.shape == (2, 8)
     assert keeps_lenses(run) and not keeps_lenses(run / "scene.ply")

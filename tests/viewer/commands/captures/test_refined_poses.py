@@ -56,11 +56,11 @@ def test_training_views_have_the_poses_of_the_newest_checkpoint(run: Path, captu
 
 
 def test_the_viewer_shows_refined_cameras(run: Path, capture: Capture) -> None:
-    session, _ = open_session(run, torch.device("cpu"))
+    session = open_session(run, torch.device("cpu"))
     shown = list(session.views)
     assert torch.equal(poses(shown[: len(capture.train)]), poses(refined_views(run, capture)))
     assert torch.equal(poses(shown[len(capture.train) :]), poses(capture.test))
-    other, _ = open_session(run, torch.device("cpu"), capture=Path(load_origin(run).path))
+    other = open_session(run, torch.device("cpu"), capture=Path(load_origin(run).path))
     assert torch.equal(poses(list(other.views)[: len(capture.train)]), poses(capture.train))
 
 

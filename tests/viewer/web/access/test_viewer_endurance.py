@@ -15,6 +15,7 @@ import pytest
 import viser
 from page_client import until
 from page_driver import ball
+from shown import StaticSession, ViewerApp
 from stream_client import Address, StreamClient, still_image
 from stream_sink import flat, pose
 from websockets.exceptions import ConnectionClosedError
@@ -23,8 +24,6 @@ from luxel.render.primitives.gaussians import Gaussians
 from luxel.viewer.web.access.free_memory import EVERY, GAP, FreeMemory, trim
 from luxel.viewer.web.access.limits import Limits, PacedConnection
 from luxel.viewer.web.access.viser_events import LoopEvent
-from luxel.viewer.web.app import ViewerApp
-from luxel.viewer.web.session import StaticSession
 
 SLOW = {
     chaos.slow_request,

@@ -13,15 +13,14 @@ import pytest
 from page_client import CAMERA, PageClient
 from page_client import until as wait_until
 from page_driver import FakeTrainer
+from shown import ClientStream, StaticSession, TrainingSession, ViewerApp
 from stream_sink import Sink, flat, pose
 from torch import Tensor
 
 from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Gaussians
 from luxel.viewer.web.access.fair_queue import FairTurns
-from luxel.viewer.web.app import ViewerApp
-from luxel.viewer.web.images.stream import ClientStream
-from luxel.viewer.web.session import Session, StaticSession, TrainingSession
+from luxel.viewer.web.session import Session
 from luxel.viewer.web.transport.sinks import FrameInfo
 
 RENDER = 0.003  # seconds

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 import viser
+from shown import StaticSession, ViewerApp
 from viser import _messages
 from websockets.datastructures import Headers
 from websockets.exceptions import InvalidStatus
@@ -19,8 +20,6 @@ from luxel.render.errors import LuxelError
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.viewer.web.access import viser_events
 from luxel.viewer.web.access.guard import Guard, bind, is_loopback
-from luxel.viewer.web.app import ViewerApp
-from luxel.viewer.web.session import StaticSession
 
 TOKEN = "a-long-enough-token"
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from page_client import PageClient, port_of, until
+from shown import StaticSession, ViewerApp
 from stream_sink import flat
 from websockets.exceptions import InvalidStatus
 
@@ -23,9 +24,7 @@ from luxel.viewer.options import Serve
 from luxel.viewer.web.access.credentials import reachable, read_token, tls_context
 from luxel.viewer.web.access.guard import bind
 from luxel.viewer.web.access.limits import REMEMBERED, Limits, Throttle
-from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.serving import check_serving
-from luxel.viewer.web.session import StaticSession
 
 TOKEN = "a-long-enough-token"
 

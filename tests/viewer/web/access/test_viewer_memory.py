@@ -16,11 +16,10 @@ from pathlib import Path
 import pytest
 from page_client import PageClient, until
 from page_driver import ball, ring
+from shown import StaticSession, ViewerApp
 from stream_sink import flat
 
 from luxel.viewer.web.access.free_memory import HEAPS
-from luxel.viewer.web.app import ViewerApp
-from luxel.viewer.web.session import StaticSession
 
 
 def visit(app: ViewerApp, number: int) -> list[weakref.ref]:
@@ -132,5 +131,7 @@ def test_threads_of_a_process_that_serves_share_few_heaps() -> None:
         start = f"from luxel.viewer.cli import main; assert main([{command!r}, 'missing']) == 2"
         assert heaps_of_threads(start) <= HEAPS
     start = "from luxel.viewer.web.app import ViewerApp; from luxel.viewer.web.session import StaticSession; "
-    start += "from luxel.render.primitives import Gaussians; app = ViewerApp(StaticSession(Gaussians.empty(0)), port=0)"
+    start += "from luxel.render.primitives import Gaussians; "
+    start += "from luxel.render.raster.primitive_scene import primitive_scene; "
+    start += "app = ViewerApp(StaticSession(primitive_scene(Gaussians.empty(0))), port=0)"
     assert heaps_of_threads(f"{start}; app.start()") < heaps_of_threads(start)

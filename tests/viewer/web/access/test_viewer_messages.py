@@ -12,15 +12,14 @@ import numpy as np
 import pytest
 from page_client import CAMERA, PageClient, until
 from page_driver import FakeTrainer
+from shown import TrainingSession, ViewerApp
 from stream_sink import flat
 from websockets.exceptions import ConnectionClosed
 
 from luxel.render.errors import LuxelError
 from luxel.viewer.web.access import messages
 from luxel.viewer.web.access.limits import Limits, TokenBucket
-from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.navigate import MAX_PIXELS, MAX_SIDE, Pose
-from luxel.viewer.web.session import TrainingSession
 
 
 @pytest.fixture(scope="module")

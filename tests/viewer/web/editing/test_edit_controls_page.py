@@ -12,13 +12,12 @@ import pytest
 import torch
 from page_controls import Controls
 from page_driver import at_rest, ball, click_until, ring, until
+from shown import StaticSession, ViewerApp
 
 from luxel.render.primitives import Gaussians, Parameters
 from luxel.scenes import load_primitives
 from luxel.viewer.edit.regions import in_sphere, near_colour
-from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.panels.edit import EditPanel
-from luxel.viewer.web.session import StaticSession
 
 
 def varied() -> Gaussians:

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 import torch
 from page_driver import at_rest, ball, cut, newest_client, psnr, ring, screenshot, until
+from shown import StaticSession, ViewerApp
 
-from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.editing.freehand_tools import BrushTool
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.panels.edit import EditPanel
-from luxel.viewer.web.session import StaticSession
 
 LASSO = [(330, 330), (380, 230), (460, 230), (500, 330), (420, 430)]
 

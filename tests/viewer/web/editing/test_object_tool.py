@@ -10,14 +10,14 @@ import pytest
 import torch
 from objects_of_balls import LEFT, OUTSIDE, POSE, RIGHT, two_balls, with_objects
 from page_driver import until
+from shown import StaticSession, ViewerApp
 
 from luxel.render.errors import LuxelError
 from luxel.viewer.edit import Document
-from luxel.viewer.web.app import OpenPage, ViewerApp
+from luxel.viewer.web.app import OpenPage
 from luxel.viewer.web.editing import object_tool
 from luxel.viewer.web.offline import open_offline_page
 from luxel.viewer.web.panels.edit import EditPanel
-from luxel.viewer.web.session import StaticSession
 
 
 class ColourSegmenter:

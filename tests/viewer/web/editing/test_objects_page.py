@@ -11,13 +11,12 @@ import pytest
 import torch
 from objects_of_balls import two_balls, with_objects
 from page_driver import at_rest, canvas_width, newest_client, screenshot, until
+from shown import StaticSession, ViewerApp
 
 from luxel.render.geometry.camera import Camera, Pixels, View
 from luxel.render.segment.objects import load_objects
-from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.panels.edit import EditPanel
 from luxel.viewer.web.panels.objects import ObjectsPanel
-from luxel.viewer.web.session import StaticSession
 
 
 def front() -> list[View]:

@@ -10,18 +10,18 @@ import pytest
 import torch
 from objects_of_balls import POSE, two_balls, with_objects
 from page_driver import FakeTrainer, until
+from shown import StaticSession, TrainingSession, ViewerApp
 
 from luxel.render.segment.objects import FILE, load_objects, save_objects
 from luxel.scenes import load_primitives
 from luxel.viewer.edit import Document, run_objects
 from luxel.viewer.edit import object_edits as edits
-from luxel.viewer.web.app import OpenPage, ViewerApp
+from luxel.viewer.web.app import OpenPage
 from luxel.viewer.web.editing import editor as editing
 from luxel.viewer.web.images.stream import StreamReport
 from luxel.viewer.web.offline import open_offline_page
 from luxel.viewer.web.panels.edit import EditPanel
 from luxel.viewer.web.panels.objects import NONE, ObjectsPanel
-from luxel.viewer.web.session import StaticSession, TrainingSession
 
 
 @pytest.fixture

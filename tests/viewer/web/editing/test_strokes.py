@@ -12,10 +12,11 @@ import pytest
 import torch
 import websockets.sync.client as websocket_client
 from page_driver import ball, until
+from shown import StaticSession, ViewerApp
 from websockets.exceptions import ConnectionClosed
 
 from luxel.render.geometry.camera import Camera
-from luxel.viewer.web.app import ViewerApp
+from luxel.render.primitives import Parameters
 from luxel.viewer.web.editing.stroke_messages import (
     MAX_MESSAGE,
     MAX_POINTS,
@@ -27,7 +28,6 @@ from luxel.viewer.web.editing.stroke_messages import (
 from luxel.viewer.web.navigate import Pose, orbit_point
 from luxel.viewer.web.offline import OfflineCamera, OfflineClient
 from luxel.viewer.web.panels.edit import EditPanel
-from luxel.viewer.web.session import StaticSession
 
 POSE = Pose.of_camera(Camera.look_at((4.0, 0.0, 0.0), (0, 0, 0), fov_y=0.8))
 WIDTH, HEIGHT = 320, 240
@@ -156,7 +156,8 @@ def test_brush_shows_a_stroke_and_makes_one_edit_of_it(opened: Opened) -> None:
         send(socket, points=[0.3, 0.5, 0.5, 0.5, 0.7, 0.5], radius=0.1, last=False)
         assert session.version > before, "the stroke is shown while it is painted"
         assert not selected(panel).any() and not panel.editor.run(lambda d: d.history.undo_titles)
-        with session.borrow() as drawn:
+        with session.borrow() as shown:
+            drawn = shown.parts[Parameters]
             tinted = (drawn.base_colours != ball().base_colours).any(-1)
         send(socket, points=[0.7, 0.5], radius=0.1, last=True)
         assert torch.equal(selected(panel), tinted) and 0 < int(tinted.sum()) < 250
@@ -166,7 +167,8 @@ def test_brush_shows_a_stroke_and_makes_one_edit_of_it(opened: Opened) -> None:
         socket.send('{"type": "cancel", "number": 2}')
         send(socket, number=3, points=[1.9, 1.9], radius=0.01, mode="add")
         assert torch.equal(selected(panel), tinted), "neither a cancelled stroke nor one beside the image"
-        with session.borrow() as drawn:
+        with session.borrow() as shown:
+            drawn = shown.parts[Parameters]
             assert torch.equal((drawn.base_colours != ball().base_colours).any(-1), tinted)
 
         socket.send('{"type": "radius", "pixels": 50.4}')

@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 import torch
 from page_driver import at_rest, ball, newest_client, ring, screenshot, until
+from shown import StaticSession, ViewerApp, draw, measure_scores, sample, scene_of
 
 from luxel.render.fields.config import defaults
 from luxel.render.fields.volume import VolumeField
 from luxel.render.geometry.camera import Camera, Pixels, View
 from luxel.render.metrics.evaluate import evaluate
 from luxel.render.raster.rasterize import rasterize
-from luxel.viewer.scene_loading.drawable import render_field
-from luxel.viewer.web.app import ViewerApp
-from luxel.viewer.web.images.shading import DisplaySettings, draw, sample
+from luxel.viewer.web.images.shading import DisplaySettings
 from luxel.viewer.web.inspection.comparison import (
     Compared,
     Comparer,
@@ -29,11 +28,9 @@ from luxel.viewer.web.inspection.comparison import (
     squared_image,
 )
 from luxel.viewer.web.inspection.legend import SIGNED, legend_of
-from luxel.viewer.web.inspection.view_scores import measure_scores
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.panels.compare import ComparePanel
 from luxel.viewer.web.panels.inspect import contributor_rows
-from luxel.viewer.web.session import StaticSession
 
 
 def photographed(darker: float = 0.8) -> list[View]:
@@ -51,7 +48,7 @@ def paint(comparer: Comparer, camera: Camera) -> tuple[np.ndarray, str]:
     settings = DisplaySettings(painter=comparer)
     draw(rasterize, ball(), camera, settings)
     until(
-        lambda: comparer.paint(rasterize, ball(), camera, settings) is not None, "the photograph is not read"
+        lambda: comparer.paint(scene_of(ball()), camera, settings) is not None, "the photograph is not read"
     )
     image, caption = draw(rasterize, ball(), camera, settings)
     return image.numpy(), caption
@@ -147,16 +144,16 @@ def test_neural_fields_are_compared_measured_and_sampled() -> None:
     session = StaticSession(field, views)
     comparer = Comparer(session, 3.5, lambda: None)
     camera, settings = views[0].camera, DisplaySettings()
-    draw(render_field, field, camera, replace(settings, painter=comparer))
+    draw(None, field, camera, replace(settings, painter=comparer))
     until(
-        lambda: comparer.paint(render_field, field, camera, settings) is not None,
+        lambda: comparer.paint(scene_of(field), camera, settings) is not None,
         "the photograph is not read",
     )
-    _, caption = draw(render_field, field, camera, replace(settings, painter=comparer))
+    _, caption = draw(None, field, camera, replace(settings, painter=comparer))
     measured: dict[str, float] = {}
-    measure_scores(session, render_field, settings, measured.__setitem__, lambda: False)
+    measure_scores(session, None, settings, measured.__setitem__, lambda: False)
     assert caption == f"{views[0].name}: PSNR {measured[views[0].name]:.2f} dB" and len(measured) == 2
-    seen = sample(render_field, field, camera, settings, 40, 40)
+    seen = sample(None, field, camera, settings, 40, 40)
     assert seen.count is None and contributor_rows(seen) == [("Contributors", "not available")]
 
 

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 import torch
 from page_driver import at_rest, ball, newest_client, ring, until
+from shown import Coverage, StaticSession, ViewerApp, draw, outputs_of
 from torch import Tensor
 
 from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import Camera, Pixels, View
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
 from luxel.render.raster.rasterize import rasterize
-from luxel.viewer.web.app import ViewerApp
-from luxel.viewer.web.images.shading import DisplaySettings, draw, outputs_of
-from luxel.viewer.web.inspection.coverage import Coverage, chosen
+from luxel.viewer.web.images.shading import DisplaySettings
+from luxel.viewer.web.inspection.coverage import chosen
 from luxel.viewer.web.inspection.legend import legend_of
 from luxel.viewer.web.inspection.visibility import (
     COUNTS,
@@ -34,7 +34,6 @@ from luxel.viewer.web.inspection.visibility import (
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.offline import open_offline_page
 from luxel.viewer.web.panels.show import ShowPanel
-from luxel.viewer.web.session import StaticSession
 
 HALF = 0.5  # half the side of the screen at z = 1 that hides a part of the wall z = 0
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from page_driver import ball
+from shown import StaticSession, draw, outputs_of
 
 from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import Camera
@@ -14,9 +15,8 @@ from luxel.render.primitives import Convexes, Gaussians, Gaussians4d, Parameters
 from luxel.render.raster.rasterize import rasterize
 from luxel.render.segment.label_map import label_map
 from luxel.render.segment.objects import Objects
-from luxel.viewer.web.images.shading import DisplaySettings, draw, outputs_of
+from luxel.viewer.web.images.shading import DisplaySettings
 from luxel.viewer.web.inspection.legend import notice_of
-from luxel.viewer.web.session import StaticSession
 
 
 class Source:

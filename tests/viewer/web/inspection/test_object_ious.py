@@ -14,22 +14,20 @@ import torch
 from page_controls import Controls
 from page_driver import ball, ring, until
 from PIL import Image
+from shown import StaticSession, ViewerApp
 
 from luxel.render.geometry.camera import View
-from luxel.render.raster.rasterize import rasterize
 from luxel.render.segment.label_map import label_map
 from luxel.render.segment.objects import Objects, save_objects, scene_digest
 from luxel.viewer.edit import Document
 from luxel.viewer.edit import object_edits as edits
 from luxel.viewer.segmenting import segmentation_scores
-from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.editing import SceneEditor
 from luxel.viewer.web.images.shading import DisplaySettings
 from luxel.viewer.web.inspection.comparison import Comparer
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.offline import open_offline_page
 from luxel.viewer.web.panels.objects import MEASURE, ObjectsPanel
-from luxel.viewer.web.session import StaticSession
 
 
 def upper_half() -> Objects:
@@ -72,7 +70,7 @@ def test_the_compared_view_has_the_mean_iou_of_the_present_labels(session: Stati
 
     def caption() -> str:
         with session.borrow() as scene:
-            painted = comparer.paint(rasterize, scene, view.camera, settings)
+            painted = comparer.paint(scene, view.camera, settings)
         return "" if painted is None else painted[1]
 
     until(lambda: "mean IoU 100.0 %" in caption(), "labels that are the true ones have an IoU below 1")

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 from page_driver import at_rest, ball, canvas_width, click_until, newest_client, until
+from shown import ViewerApp, sample
 
 from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
 from luxel.render.primitives.gaussians import SH_C0
 from luxel.render.raster.rasterize import rasterize
-from luxel.viewer.web.app import ViewerApp
-from luxel.viewer.web.images.shading import DisplaySettings, Sample, sample
+from luxel.viewer.web.images.shading import DisplaySettings, Sample
 from luxel.viewer.web.inspection.probe import contributors, surface_normal
 from luxel.viewer.web.panels.inspect import InspectPanel, contributor_rows
 

@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 import torch
 from page_driver import at_rest, ball, cut, newest_client, ring, screenshot, until
+from shown import StaticSession, ViewerApp, draw, outputs_of, scene_of
 
 from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
 from luxel.render.raster.rasterize import rasterize
-from luxel.viewer.web.app import ViewerApp
-from luxel.viewer.web.images.shading import OUTPUTS, DisplaySettings, draw, outputs_of, render_frame
+from luxel.viewer.web.images.shading import OUTPUTS, DisplaySettings, render_frame
 from luxel.viewer.web.inspection.legend import legend_of
 from luxel.viewer.web.inspection.probe import contributors
-from luxel.viewer.web.session import StaticSession
 
 CAMERA = Camera.look_at((3.5, 0.0, 1.0), (0, 0, 0), fov_y=0.9, width=64, height=48)
 SHAPES = tuple(name for name, output in OUTPUTS.items() if output.shape is not None)
@@ -27,9 +26,7 @@ def frame_of(scene: Any, output: str, camera: Camera = CAMERA, **settings: Any) 
     """The frame behind an output."""
     entry = OUTPUTS[output]
     with torch.no_grad():
-        return render_frame(
-            rasterize, scene, camera, DisplaySettings(**settings), entry.options, entry.shape
-        )[0]
+        return render_frame(scene_of(scene), camera, DisplaySettings(**settings), entry)[0]
 
 
 def single(opacity: float = 0.3, scale: float = 0.4) -> Gaussians:

@@ -10,17 +10,16 @@ import numpy as np
 import pytest
 import torch
 from page_driver import at_rest, ball, newest_client, until
+from shown import StaticSession, ViewerApp
 
 from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
 from luxel.render.raster.rasterize import rasterize
-from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.inspection.statistics import as_svg, histogram, histograms, tile_lengths
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.offline import open_offline_page
 from luxel.viewer.web.panels import statistics as panels_statistics
 from luxel.viewer.web.panels.statistics import StatisticsPanel
-from luxel.viewer.web.session import StaticSession
 
 CAMERA = Camera.look_at((3.5, 0.5, 1.0), (0, 0, 0), fov_y=0.9, width=64, height=48)
 

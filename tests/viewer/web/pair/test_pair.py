@@ -13,6 +13,7 @@ import pytest
 import torch
 from page_controls import Controls
 from page_driver import FakeTrainerRunning, at_rest, ball, newest_client, ring, screenshot, until
+from shown import StaticSession, TrainingSession, ViewerApp, draw, outputs_of, redrawn, sample, side_of
 
 from luxel.render.errors import LuxelError
 from luxel.render.fields.config import defaults
@@ -21,21 +22,19 @@ from luxel.render.geometry.camera import Camera
 from luxel.render.metrics.image_metrics import psnr
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
 from luxel.render.raster.rasterize import rasterize
-from luxel.viewer.scene_loading.drawable import render_field
-from luxel.viewer.web.app import ViewerApp
-from luxel.viewer.web.images.shading import DisplaySettings, draw, outputs_of, sample
+from luxel.viewer.web.images import shading
+from luxel.viewer.web.images.shading import DisplaySettings
 from luxel.viewer.web.inspection.legend import legend_of, notice_of
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.offline import open_offline_page
 from luxel.viewer.web.pair.checks import Bounds, bounds_of, find_problems
 from luxel.viewer.web.pair.painter import PairPainter
-from luxel.viewer.web.pair.session import PairSession, Side, distinct_names, sides_of
+from luxel.viewer.web.pair.session import PairSession, distinct_names, sides_of
 from luxel.viewer.web.panels.compare import ComparePanel
 from luxel.viewer.web.panels.edit import EditPanel
 from luxel.viewer.web.panels.inspect import click_rows
 from luxel.viewer.web.panels.pair import PairPanel
 from luxel.viewer.web.panels.statistics import StatisticsPanel
-from luxel.viewer.web.session import StaticSession, TrainingSession
 
 CAMERA = Camera.look_at((3.0, 1.0, 1.0), (0, 0, 0), fov_y=0.9, width=120, height=80)
 BODY = slice(0, 60)  # rows above the names
@@ -50,9 +49,9 @@ def other_ball() -> Gaussians:
 def pair_of(left: Any, right: Any, views: bool = False, **options: Any) -> PairSession:
     sides = []
     for name, scene in (("first", left), ("second", right)):
-        render = render_field if isinstance(scene, VolumeField) else rasterize
+        render = None if isinstance(scene, VolumeField) else rasterize
         session = StaticSession(scene, ring() if views else (), name, **options)
-        sides.append(Side.of(name, session, render))
+        sides.append(side_of(name, session, render))
     return PairSession(*sides)
 
 
@@ -90,7 +89,7 @@ def test_a_scene_of_which_nothing_is_seen_is_not_rendered() -> None:
         return rasterize(scene, camera, **options)
 
     session = pair_of(ball(), other_ball())
-    left, right = (replace(side, render=render) for side in session.sides)
+    left, right = (replace(side, session=redrawn(side.session, render)) for side in session.sides)
     painter = PairPainter(PairSession(left, right))
     for split, counts in ((0.0, [180]), (1.0, [250]), (0.5, [250, 180])):
         painter.split = split
@@ -150,7 +149,7 @@ def test_a_scene_without_the_output_or_without_anything_says_so() -> None:
     field = VolumeField(replace(defaults("volume"), log2_entries=10)).detach()
     painter = PairPainter(pair_of(ball(), field))
     image, caption = paint(painter)
-    of_field, _ = draw(render_field, field, CAMERA, DisplaySettings())
+    of_field, _ = draw(None, field, CAMERA, DisplaySettings())
     assert np.array_equal(image[BODY, 62:], of_field.numpy()[BODY, 62:]) and caption == ""
     image, _ = paint(painter, output="depth")
     assert "no output 'depth'" in painter.parts[1].message
@@ -181,7 +180,7 @@ def test_primitives_mix_and_each_scene_is_antialiased_as_it_was_trained(
     assert image[BODY, :58].std() > 2 and image[BODY, 62:].std() > 2
     plain, compensated = ball(), StaticSession(ball(), antialiased=True)
     session = PairSession(
-        Side.of("first", StaticSession(plain), rasterize), Side.of("second", compensated, rasterize)
+        side_of("first", StaticSession(plain), rasterize), side_of("second", compensated, rasterize)
     )
     painter = PairPainter(session)
     image, _ = paint(painter)
@@ -233,8 +232,8 @@ def test_names_tell_two_scenes_apart(tmp_path: Path) -> None:
 def test_a_training_beside_a_finished_scene() -> None:
     with FakeTrainerRunning() as trainer:
         run = TrainingSession(trainer, ring(), "run")
-        finished = Side.of("finished", StaticSession(other_ball()), rasterize)
-        session = PairSession(finished, Side.of("run", run, rasterize), main=1)
+        finished = side_of("finished", StaticSession(other_ball()), rasterize)
+        session = PairSession(finished, side_of("run", run, rasterize), main=1)
         assert session.trains and session.trainer is trainer and not session.paused
         session.share_of_time = 0.5
         with session.borrow():
@@ -344,7 +343,7 @@ def test_two_scenes_in_a_browser(open_page: Callable[..., Any], tmp_path: Any) -
 
 def test_outputs_of_a_pair_with_training_cameras() -> None:
     session = pair_of(ball(), other_ball(), views=True)
-    assert "seen by" in outputs_of(session.scene_type, len(session.training_views) > 0)
+    assert "seen by" in shading.outputs_of(session.about, session.primitives, len(session.training_views) > 0)
 
 
 def test_a_pair_has_no_private_names_of_its_sides() -> None:

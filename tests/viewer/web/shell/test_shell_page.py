@@ -23,16 +23,14 @@ from page_driver import (
     screenshot,
     until,
 )
+from shown import StaticSession, TrainingSession, ViewerApp
 
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.image import ImageField
 from luxel.render.raster.rasterize import rasterize
-from luxel.viewer.scene_loading.drawable import render_field
-from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.images.first_image import PREPARED
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.page import Page
-from luxel.viewer.web.session import StaticSession, TrainingSession
 
 BAR = ".luxel-bar:not(.luxel-error)"
 
@@ -251,9 +249,7 @@ def test_image_fields_are_moved_and_scaled_but_not_turned(visit: Callable[..., A
     field._keep_aspect()
     field.colours = lambda at: torch.stack([(20 * at[:, 0]).sin(), (20 * at[:, 1]).cos(), at[:, 0]], -1)  # type: ignore[method-assign]
     up, front = np.array(field.up), np.array(field.front)
-    with ViewerApp(
-        StaticSession(field, name="image", up=up, front=front), port=0, render=render_field
-    ) as app:
+    with ViewerApp(StaticSession(field, name="image", up=up, front=front), port=0) as app:
         page = visit(app.url)
         client = newest_client(app)
         at_rest(app, client)

@@ -12,15 +12,15 @@ import pytest
 import torch
 import websockets.sync.client as websocket_client
 from page_driver import FakeTrainerRunning, ball, ring, until
+from shown import StaticSession, TrainingSession, ViewerApp
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Origin
 
 from luxel.render.geometry.camera import Camera
-from luxel.viewer.web.app import OpenPage, ViewerApp
+from luxel.viewer.web.app import OpenPage
 from luxel.viewer.web.images.stream import StreamReport
 from luxel.viewer.web.navigate import Pose, orbit_point
 from luxel.viewer.web.offline import OfflineCamera, OfflineClient, open_offline_page
-from luxel.viewer.web.session import StaticSession, TrainingSession
 from luxel.viewer.web.shell.messages import (
     MAX_MESSAGE,
     ActionMessage,

@@ -9,12 +9,11 @@ from urllib.parse import urlsplit
 
 import pytest
 from page_driver import until
+from shown import StaticSession, ViewerApp
 from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 
 from luxel.render.primitives import Gaussians
-from luxel.viewer.web.app import ViewerApp
-from luxel.viewer.web.session import StaticSession
 from luxel.viewer.web.transport.routes import SCRIPTS, Routes
 from luxel.viewer.web.transport.stream_server import StreamServer
 

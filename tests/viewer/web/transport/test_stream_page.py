@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from page_driver import at_rest, drag, likeness, newest_client, until
+from shown import ViewerApp
 
-from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.page import Page
 

@@ -15,16 +15,15 @@ import torch
 import websockets.sync.client as websocket_client
 from page_driver import until
 from PIL import Image
+from shown import StaticSession, ViewerApp
 from stream_sink import Frame, pose
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Gaussians
-from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.navigate import Pose, orbit_point
 from luxel.viewer.web.offline import OfflineCamera, OfflineClient
 from luxel.viewer.web.page import Page
-from luxel.viewer.web.session import StaticSession
 from luxel.viewer.web.transport.encoders import encode_png
 from luxel.viewer.web.transport.sinks import IN_FLIGHT
 from luxel.viewer.web.transport.wire import camera_text, drawn_text, split_image

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from shown import ViewerApp
 from stream_sink import shifting_images
 
-from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.transport.video import CODECS, VideoEncoder
 
 # Shows frames as a page does; returns the pixels of the canvas after each, RGB.

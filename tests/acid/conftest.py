@@ -1,0 +1,1 @@
+"""Additions to luxel, each a folder of new files and a patch of existing ones, applied to a copy of the source."""
