@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
@@ -10,13 +11,13 @@ from torch import Tensor
 
 from luxel.render.fields.application import Application
 from luxel.render.fields.applications import CONFIGURATIONS
+from luxel.render.fields.build import field_of, mlp_of
 from luxel.render.fields.capture.capture_rays import CaptureRays, RayBatch
 from luxel.render.fields.capture.extent import adapted_to
 from luxel.render.fields.capture.march import March, counting_rays
 from luxel.render.fields.capture.posed_images import PosedImages
 from luxel.render.fields.capture.sky import Sky
 from luxel.render.fields.config import FieldConfig
-from luxel.render.fields.nets.build import field_of, mlp_of
 from luxel.render.fields.nets.point_function import Snapshot, refreshed_snapshot
 from luxel.render.fields.radiance_config import RadianceConfig
 from luxel.render.geometry.camera import Camera, View
@@ -28,7 +29,7 @@ FEATURES = 16  # from the density network to the colour network
 MAX_DENSITY = 15.0  # before the activation
 DISTORTION_UNIT = 1024.0  # steps along a ray that are a unit of length in the distortion
 # Tensors of `March`, which field files and checkpoints have under these names.
-MARCH_TENSORS = ("occupancy.densities", "occupancy.bits", "box", "live")
+MARCH_TENSORS = ("box", "live", "occupancy.densities", "occupancy.bits")
 
 
 class RadianceField(Application):
@@ -210,14 +211,16 @@ class RadianceField(Application):
         return self.rays.scores(self.layers, aligned)
 
 
-def _with_names_of_files(_: Any, state: dict[str, Any], prefix: str, *__: Any) -> None:
-    """Renames tensors of `March` in a state to the names that files have."""
-    for name in MARCH_TENSORS:
-        state[prefix + name] = state.pop(f"{prefix}march.{name}")
+def _with_names_of_files(_: Any, state: OrderedDict[str, Any], prefix: str, *__: Any) -> None:
+    """Gives the tensors of `March` in a state the names, and the order, that they have in files."""
+    for name in [name for name in state if name.startswith(prefix)]:
+        state[prefix + name[len(prefix) :].removeprefix("march.")] = state.pop(name)
+    for name in ("live", "box"):
+        state.move_to_end(prefix + name, last=False)
 
 
 def _with_names_of_modules(state: dict[str, Any], prefix: str, *_: Any) -> None:
-    """The reverse of `_with_names_of_files`; missing tensors stay missing."""
+    """Gives tensors of a file the names that `_with_names_of_files` has changed; missing tensors stay missing."""
     for name in MARCH_TENSORS:
         if prefix + name in state:
             state[f"{prefix}march.{name}"] = state.pop(prefix + name)

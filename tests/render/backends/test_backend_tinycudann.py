@@ -21,15 +21,15 @@ from luxel.render.backends import require_field_backend
 from luxel.render.backends import tinycudann as backend
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import make_application
+from luxel.render.fields.build import field_of, mlp_of
 from luxel.render.fields.config import FieldConfig, defaults
 from luxel.render.fields.encodings.grid import Grid
 from luxel.render.fields.encodings.grid_encoding import grid_of
+from luxel.render.fields.encodings.tinycudann_grid import PeerGrid, matching_grid
 from luxel.render.fields.files import FIELD_FILE, load_field
 from luxel.render.fields.image import ImageField
-from luxel.render.fields.nets.build import field_of, mlp_of
 from luxel.render.fields.nets.mlp import Mlp
 from luxel.render.fields.peers.tinycudann_field import PeerField, PeerMlp, evaluate_by_luxel
-from luxel.render.fields.peers.tinycudann_grid import PeerGrid, matching_grid
 from luxel.render.fields.radiance import RadianceField
 from luxel.render.fields.sdf import SdfField
 from luxel.render.fields.training.trainer import FieldTrainer
