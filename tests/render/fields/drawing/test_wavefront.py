@@ -181,9 +181,14 @@ MADE = {"volume": volume, "radiance": radiance, "sdf": sdf}
 DRAWN_IN = {"volume": "volume", "radiance": "capture.march", "sdf": "sdf"}  # modules that draw each
 
 
+def drawer_of(made: Any) -> Any:
+    """What has the renderer of an application."""
+    return made.march if made.kind == "radiance" else made
+
+
 def renderer_of(made: Any) -> Any:
     """What an application draws with counts on the device with, or None."""
-    return (made.march if isinstance(made, RadianceField) else made)._renderer
+    return drawer_of(made)._renderer
 
 
 def frames(made: Application, sizes: list[tuple[int, int]], device: torch.device) -> list[Tensor]:
@@ -281,7 +286,7 @@ def test_memory_of_frames_is_bounded_and_freed(gpu, kind):
         frames(made, [(300, 200), (150, 100)], gpu)
     assert torch.cuda.memory_allocated(gpu) <= held + (1 << 20)
     made._snapshot = None
-    (made.march if isinstance(made, RadianceField) else made)._renderer = None
+    drawer_of(made)._renderer = None
     release_memory()
     assert torch.cuda.memory_allocated(gpu) <= before + (16 << 20)
 
