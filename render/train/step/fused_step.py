@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from luxel.render.ops.raster.blend_splats import BlendSettings
 from luxel.render.ops.train.alpha_slope import alpha_slope
 from luxel.render.ops.train.depth_loss import DepthLoss, depth_loss
 from luxel.render.ops.train.gather_view import (
@@ -28,7 +29,6 @@ from luxel.render.primitives.parameters import Viewing
 from luxel.render.primitives.planes import PlaneGradients
 from luxel.render.primitives.spec import AuxiliaryState, Term
 from luxel.render.raster.pipeline import (
-    BlendSettings,
     bin_tiles,
     blend,
     blend_backward,
