@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from luxel.render.fields.applications import FieldName
+from luxel.render.fields.build import field_of
 from luxel.render.fields.config import defaults
-from luxel.render.fields.nets.build import field_of
 from luxel.render.fields.nets.field import Field
 from luxel.render.fields.training.trainer import FieldTrainer, in_words
 from luxel.render.storage.journal import scratch_folder
