@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 from convex_scenes import D, random_convexes
-from convex_stages import draw
+from splat_stages import draw
 
 from luxel.render.geometry.camera import Camera
 from luxel.render.ops.raster.bin_splats import bin_splats, tile_grid

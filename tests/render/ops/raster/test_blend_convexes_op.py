@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 from convex_scenes import random_convexes
-from convex_stages import draw, projection_of
+from splat_stages import draw, projection_of
 
 from luxel.render.errors import NativeError
 from luxel.render.geometry.camera import Camera

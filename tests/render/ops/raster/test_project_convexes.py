@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from convex_scenes import D, axis_camera, facing, random_convexes, solid
-from convex_stages import draw, projection_of
+from splat_stages import draw, projection_of
 from torch import Tensor
 from torch._subclasses import FakeTensorMode
 

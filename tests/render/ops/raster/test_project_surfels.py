@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from surfel_stages import D, draw, projection_of, random_surfels, well_seen
+from splat_stages import draw, projection_of
+from surfel_scenes import D, random_surfels, well_seen
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
