@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import torch
 from convex_scenes import convexes_like, random_convexes
-from splat_stages import D, assert_agrees, check_gradients, draw
+from splat_stages import STAGES, D, assert_agrees, check_gradients, draw, projection_of
 from surfel_scenes import random_surfels, surfels_like
+from torch._subclasses import FakeTensorMode
 
 from luxel.render.geometry.camera import Camera
 from luxel.render.primitives.convexes import Convexes
@@ -226,3 +227,61 @@ def test_too_little_room_is_told_and_harmless(toy_camera, device, case):
         assert cut.lists[2].item() == 1 and cut.image.isfinite().all()
         gradients = torch.autograd.grad(cut.image.sum(), list(scene.tensors().values()))
         assert all(gradient.isfinite().all() for gradient in gradients)
+
+
+@both
+def test_statistics_leave_gradients_alone(toy_camera, device, case):
+    gradients = []
+    for statistics in (None, torch.zeros(40, 4, device=device)):
+        scene = case.random(40, seed=6).map(lambda t: t.to(device, torch.float32)).requires_grad_()
+        draw(scene, toy_camera(device=device), statistics=statistics).image.square().sum().backward()
+        gradients.append([t.grad for t in scene.tensors().values()])
+    for plain, counted in zip(*gradients, strict=True):
+        torch.testing.assert_close(counted, plain, rtol=1e-4, atol=1e-5 * plain.abs().max().item())
+
+
+def of_two_cameras(toy_camera, device, case, count: int, **options: Any) -> tuple[Any, Camera]:
+    cameras = Camera.stack([toy_camera(50, 37), toy_camera(50, 37, eye=(2.5, 2, 1), off_centre=True)])
+    return case.random(count, **options).map(lambda t: t.to(device, torch.float32)), cameras.to(device)
+
+
+@both
+def test_fake_tensors_have_the_shapes_of_real_ones(toy_camera, device, case):
+    scene, cameras = of_two_cameras(toy_camera, device, case, 30, seed=7)
+
+    def project(scene: Any, *pose: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        stages = STAGES[case.kind]
+        options = {**projection_of(cameras)[1], "sh_degree": 3, "with_depth": True, **stages.projection}
+        return stages.project(tuple(scene.tensors().values()), *pose, **options)
+
+    pose = cameras.world_to_cam, cameras.intrinsics
+    with FakeTensorMode() as mode:
+        fake = project(scene.map(mode.from_tensor), *map(mode.from_tensor, pose))
+    for actual, expected in zip(fake, project(scene, *pose), strict=True):
+        shape = actual.shape, actual.dtype, actual.device
+        assert shape == (expected.shape, expected.dtype, expected.device)
+
+
+@both
+def test_compiles_as_one_graph(toy_camera, device, case):
+    """fullgraph=True: no graph break, forward or backward."""
+    scene, cameras = of_two_cameras(toy_camera, device, case, 40, seed=19, sh_degree=3)
+    torch._dynamo.reset()
+
+    def render(world_to_cam, background, statistics, *parameters):
+        posed = replace(cameras, world_to_cam=world_to_cam)
+        drawn = draw(case.kind(*parameters), posed, background=background, room=5000, statistics=statistics)
+        return drawn.image, drawn.alpha
+
+    results = []
+    background = torch.tensor([0.1, 0.5, 0.9], device=device)
+    for function in (render, torch.compile(render, fullgraph=True, backend="aot_eager")):
+        inputs = [cameras.world_to_cam, background, *scene.tensors().values()]
+        inputs = [t.detach().clone().requires_grad_() for t in inputs]
+        statistics = torch.zeros(40, 4, device=device)
+        outputs = function(*inputs[:2], statistics, *inputs[2:])
+        torch.stack([output.square().sum() for output in outputs]).sum().backward()
+        results.append([*(o.detach() for o in outputs), *(t.grad for t in inputs), statistics])
+    assert results[0][-1][:, 2].max() == 2
+    for eager, compiled in zip(*results, strict=True):
+        torch.testing.assert_close(compiled, eager, rtol=1e-4, atol=1e-5 * eager.abs().max().item())
