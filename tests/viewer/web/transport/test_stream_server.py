@@ -150,9 +150,10 @@ def test_client_that_stops_reading_holds_up_nobody(viewer: tuple[ViewerApp, Slow
             socket.send(camera_text(k, pose(k / 10)))
             _, grey = _shown(socket, k)
             assert abs(grey - 25.5 * k) < 3
-    stopping = threading.Thread(target=app.stop, daemon=True)
-    stopping.start()
-    until(lambda: not stopping.is_alive(), "the stuck page holds up the end of the viewer")
+        stopping = threading.Thread(target=app.stop, daemon=True)
+        stopping.start()
+        stopping.join(60)
+        assert not stopping.is_alive(), "a page that reads nothing keeps the viewer from stopping"
     until(lambda: not stuck_page.stream._thread.is_alive(), "the loop of the stuck page went on")
 
 
