@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from surfel_stages import D, random_surfels, well_seen
+from surfel_scenes import D, random_surfels, well_seen
 
 from luxel.render.geometry.camera import Camera, Points
 from luxel.render.ops.train.langevin_noise import langevin_noise_

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -264,11 +263,10 @@ def test_a_field_is_shown_while_it_trains(tmp_path: Path, image_file: Path) -> N
         if len(sink.images) >= 3 or it.train_seconds > 60:
             it.request_stop()
 
-    began = time.monotonic()
     result = trainer.run(watch, progress=False)
     stream.stop(5.0)
     seen = sink.images
-    assert len(seen) >= 3 and result.reason == "stopped", time.monotonic() - began
+    assert len(seen) >= 3 and result.reason == "stopped"
     assert not np.array_equal(seen[0], seen[-1])
     rows = dict(status_rows(trainer.status()))
     assert "psnr" in rows and rows["Parameters"] == f"{trainer.application.count:,}" and "Loss" in rows
