@@ -1,4 +1,4 @@
-"""The cases of `sanitize.py` of labels: votes in dense and sparse tables by both rules, and label images."""
+"""The cases of `sanitize.py` of labels: votes in dense and sparse tables label images, alphas at points."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from torch import Tensor
 
 from luxel.render.geometry.camera import Camera
 from luxel.render.ops.raster.label_votes import NO_LABEL
+from luxel.render.ops.raster.probe import probe
 from luxel.render.primitives.parameters import Parameters
+from luxel.render.raster.rasterize import rasterize
 from luxel.render.segment import Votes
 from luxel.render.segment.label_image import label_image
 
@@ -48,6 +50,19 @@ def image(scene: Parameters, camera: Camera, labels: int, device: torch.device) 
     return {"weights": rendered.weights, "transmittance": rendered.transmittance}
 
 
+def alphas(scene: Parameters, camera: Camera, device: torch.device) -> dict[str, Tensor]:
+    """Alpha of every visible primitive at two points of the image; rows of the others are not written."""
+    frame = rasterize(scene.to(device), camera.to(device), time=TIME if scene.moves else None)
+    assert frame.splats is not None
+    rows, policy = frame.splats.reshape(-1, frame.splats.shape[-1]), str(scene.policy)
+    visible = frame.tile_counts.reshape(-1) > 0
+    points = ((33.5, 22.5), (0.5, 44.5))
+    return {
+        str(i): torch.where(visible, probe(rows, x, y, primitive=policy), 0).cpu()
+        for i, (x, y) in enumerate(points)
+    }
+
+
 def label_cases(
     gaussians: Mapping[str, Parameters], cameras: Mapping[str, Camera]
 ) -> dict[str, Callable[[torch.device], dict[str, Tensor]]]:
@@ -71,4 +86,5 @@ def label_cases(
             out[f"label image {name}"] = partial(image, scene, camera, labels)
         name = f"{scene_name}, {camera_name}"
         out[f"votes by the centre rule {name}"] = partial(votes, scene, camera, 16, True)
+        out[f"alpha at a point {name}"] = partial(alphas, scene, camera)
     return out

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import json
 import threading
 import time
 import weakref
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -77,11 +79,16 @@ def test_ends_at_a_psnr(toy: Any, tmp_path: Path) -> None:
     assert result.reason == "target_psnr" and result.test_psnr >= 15 and result.step % 10 == 0
 
 
-def test_ends_after_minutes_and_paces_by_time(toy: Any, tmp_path: Path) -> None:
+def test_ends_after_minutes_and_paces_by_time(
+    toy: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = toy.config(steps=10**6, target_minutes=1 / 60, pace_by_time=True)
     trainer = toy.trainer(tmp_path / "run", config)
+    ticks = itertools.count()  # a clock by which every step takes 1/16 s
+    clock = SimpleNamespace(**{**vars(time), "perf_counter": lambda: next(ticks) / 16})
+    monkeypatch.setattr("luxel.render.runs.loop.time", clock)
     result = trainer.run(progress=False)
-    assert result.reason == "target_minutes" and 1.0 <= result.train_seconds < 3
+    assert (result.reason, result.step, result.train_seconds) == ("target_minutes", 16, 1.0)
     assert trainer.progress == 1.0
 
 
