@@ -1,4 +1,4 @@
-"""The result of a run: its primitives or its neural field, from its file or its newest whole checkpoint."""
+"""The result of a run: its primitives or its neural field, from its file or its newest complete checkpoint."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def run_folder(path: Path) -> Path:
 
 
 def load_run_scene(folder: Path, *, keep_non_finite: bool = False) -> Parameters:
-    """The scene of a run, of whatever primitive: its scene.ply, or its newest whole checkpoint where it has not ended
-    or its scene.ply is damaged or older.
+    """The scene of a run, of whatever primitive: its scene.ply, or its newest complete checkpoint where it has not
+    ended or its scene.ply is damaged or older.
 
     Args:
         keep_non_finite: see `luxel.scenes.files.scenes.scene_files.finite_primitives`.
@@ -83,7 +83,7 @@ def is_field_run(path: Path) -> bool:
 
 
 def keeps_lenses(path: Path) -> bool:
-    """Whether a folder is that of a run that was trained on photographs of distorted lenses (`--lens keep`)."""
+    """Whether a folder is that of a run that was trained on images of distorted lenses (`--lens keep`)."""
     about = RunFolder.read_body(path).get("capture") if path.is_dir() and has_config(path) else None
     return isinstance(about, dict) and about.get("lens") == "keep"
 
@@ -94,7 +94,7 @@ def has_capture(path: Path) -> bool:
 
 
 def load_run_field(folder: Path) -> Application:
-    """The field of a run: its field.safetensors, or its newest whole checkpoint where it has not ended or its
+    """The field of a run: its field.safetensors, or its newest complete checkpoint where it has not ended or its
     field.safetensors is damaged or older.
 
     Raises:
@@ -107,7 +107,7 @@ def load_run_field(folder: Path) -> Application:
 
 
 def newer_checkpoint(folder: Path, name: str, check: Callable[[Checkpoint], object]) -> Checkpoint | None:
-    """The newest whole checkpoint of a run where it has to stand for the run's result; None: the result is used.
+    """The newest complete checkpoint of a run where it has to stand for the run's result; None: the result is used.
 
     It has to where there is no result, where the result is damaged, replaced, of another run or cannot be checked, and
     where the checkpoint is of a later step. What is wrong, and what is used instead, is printed.

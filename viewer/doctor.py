@@ -55,7 +55,7 @@ def diagnose() -> list[Finding]:
         ("pycolmap", lambda: _package("pycolmap", "captures without poses cannot be opened")),
         ("opencv", lambda: _package("cv2", "lens distortion cannot be removed", "opencv-python-headless")),
         ("viser", lambda: _package("viser", "the viewer cannot start")),
-        ("heic", lambda: _extra("heic", ("pi_heif", "pillow_heif"), "HEIC photographs")),
+        ("heic", lambda: _extra("heic", ("pi_heif", "pillow_heif"), "HEIC images")),
         ("exr", lambda: _extra("exr", ("OpenEXR",), "OpenEXR images and depth maps")),
         ("tiny-cuda-nn", _tiny_cuda_nn),
         ("video", _video),
@@ -129,12 +129,12 @@ def _byte_code() -> Finding:
         return Finding("byte code", "note", "torch is not installed", "pip install 'torch>=2.9'")
     folder, modules = Path(spec.origin).parent, ("nn/functional.py", "_refs/__init__.py")
     if all(Path(importlib.util.cache_from_source(str(folder / name))).is_file() for name in modules):
-        return Finding("byte code", "ok", "torch's is kept")
+        return Finding("byte code", "ok", "torch's is retained")
     cause = " (PYTHONDONTWRITEBYTECODE is set)" if sys.dont_write_bytecode else ""
     return Finding(
         "byte code",
         "note",
-        f"torch's is not kept{cause}: each command takes one to two seconds longer",
+        f"torch's is not retained{cause}: each command takes one to two seconds longer",
         f"{sys.executable} -m compileall -q {folder}",
     )
 

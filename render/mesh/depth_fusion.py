@@ -1,7 +1,7 @@
 """A surface from depth maps: truncated signed distances on a sparse grid, and marching cubes of them.
 
 Curless and Levoy 1996, "A Volumetric Method for Building Complex Models from Range Images"; only blocks of the grid
-near the surfaces are kept, as Nießner et al. 2013, "Real-time 3D Reconstruction at Scale using Voxel Hashing".
+near the surfaces are retained, as Nießner et al. 2013, "Real-time 3D Reconstruction at Scale using Voxel Hashing".
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from luxel.render.mesh.marching_cubes import march_cells
 from luxel.render.mesh.triangles import TriangleMesh
 
 SIDE = 8  # grid points along a block
-MARGIN = 4  # spacings on either side of a surface at which distances are kept
-MIN_FACING = 0.05  # cosine: surfaces that are seen from the side count little, but not nothing
+MARGIN = 4  # spacings on either side of a surface at which distances are retained
+MIN_FACING = 0.05  # cosine: surfaces that are viewed from the side count little, but not nothing
 CHUNK = {"cuda": 1 << 13, "cpu": 1 << 12}  # blocks that are worked on at a time
 MOSTLY = (
     0.75  # share of the blocks in an image from which on all are worked on, as leaving some out costs copies
@@ -33,7 +33,7 @@ class FusedSurface(NamedTuple):
     """A surface with colours.
 
     Args:
-        mesh: triangles, seen from outside anticlockwise.
+        mesh: triangles, viewed from outside anticlockwise.
         colours: of the vertices, RGB in [0, 1], [V, 3].
     """
 
@@ -150,7 +150,7 @@ class DepthFusion:
         return FusedSurface(TriangleMesh(self._low + self.spacing * crossed.places, faces), mixed)
 
     def _in_view(self, centres: Tensor, camera: Camera) -> list[slice] | list[Tensor]:
-        """The blocks that a camera may see, some at a time: the others are beside its image or behind it.
+        """The blocks that a camera may see, some at a time: the others are next to its image or behind it.
 
         Args:
             centres: of all blocks, in the axes of the camera, [B, 3].

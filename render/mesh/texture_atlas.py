@@ -12,7 +12,7 @@ from torch import Tensor
 from luxel.render.mesh.extras import mesh_package
 from luxel.render.mesh.triangles import TriangleMesh
 
-GUTTER = 4  # texels between charts, which get the colours beside them
+GUTTER = 4  # texels between charts, which get the colours next to them
 CANDIDATES = 1 << 22  # texels that are looked at at a time
 ESTIMATED = 1024  # pixels of the image that xatlas packs where no resolution is given
 OUTSIDE = 1e-4  # barycentric coordinate of texels that just count as inside

@@ -37,7 +37,7 @@ class CheckpointPolicy(NamedTuple):
     Args:
         every: steps between checkpoints; 0: none by steps.
         minutes: minutes between checkpoints; 0: none by time.
-        keep: number of newest checkpoints that are kept.
+        keep: number of newest checkpoints that are retained.
     """
 
     every: int
@@ -237,7 +237,8 @@ class TrainingLoop:
     def save_beside(
         self, run: Run[Any, Any], results: Callable[[], Written], work: Callable[[], Done]
     ) -> tuple[Path | None, Written, Done]:
-        """The checkpoint of the last step, and results of the run, while ``work`` is done; see `Saver.save_beside`."""
+        """The checkpoint of the last step, and results of the run, while ``work`` is done; see
+        `Saver.save_beside`."""
         return self.saver.save_beside(run, self.steps_done, results, work)
 
     def say_how_to_resume(self, run: Run[Any, Any], saved: Path | None) -> None:

@@ -24,13 +24,13 @@ class ViewWeights:
     Args:
         scene: N primitives.
         views: V views; of more than `MAX_VIEWS` some are left out, evenly, but none of ``always``.
-        always: names of views that are kept.
+        always: names of views that are retained.
         options: of `luxel.render.raster.rasterize.rasterize` that change alpha.
 
     Attributes:
         views: those that were counted.
-        weights: contribution of primitives to pixels, as the area of the surface that is seen, in pixels of the first
-            view at the middle depth of the scene, float16 [V, N].
+        weights: contribution of primitives to pixels, as the area of the surface that is visible, in pixels of the
+            first view at the middle depth of the scene, float16 [V, N].
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The objects of a run: objects.json in its folder, and beside it objects/ with the label maps and the labels.
+"""The objects of a run: objects.json in its folder, and alongside it objects/ with the label maps and the labels.
 
 objects.json names the files of objects/ with their digests, and the scene that the labels are of. Files of objects/
 are named by their content and never changed, and objects.json is replaced last: an interrupted write leaves the old
@@ -147,7 +147,7 @@ class Objects:
             raise LuxelError(
                 f"{folder / FILE}: the labels are of another scene: {len(self.labels):,} primitives, and this one has "
                 f"{scene.count:,}, or they have changed since.",
-                f"Vote again from the kept masks: `luxel segment {folder} --kept`.",
+                f"Vote again from the retained masks: `luxel segment {folder} --kept`.",
             )
 
 

@@ -125,7 +125,7 @@ class OutputFolder:
             batch.discard()
 
     def write(self, name: str, content: bytes | Iterable[bytes | memoryview], suffix: str = "") -> Path:
-        """Writes a whole file; see `writing`. Returns its path."""
+        """Writes a complete file; see `writing`. Returns its path."""
         digest, size = hashlib.sha256(), 0
         with self.writing(name, suffix) as draft:
             for chunk in [content] if isinstance(content, bytes) else content:

@@ -97,7 +97,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
     ) -> None:
         config.check()
         if not train_views:
-            raise LuxelError("There are no views to train on.", "A capture needs at least 3 photographs.")
+            raise LuxelError("There are no views to train on.", "A capture needs at least 3 images.")
         for name in ("target_psnr", "target_frame_ms"):
             if getattr(config, name) is not None and not test_views:
                 raise LuxelError(f"{name} needs held-out views, but there are none.", "Hold some views out.")

@@ -1,4 +1,4 @@
-"""A segmenter made from the true ids of a made-up scene: it takes the place of a network in tests and comparisons."""
+"""A segmenter made from the true ids of a made-up scene: it replaces a network in tests and comparisons."""
 
 from __future__ import annotations
 

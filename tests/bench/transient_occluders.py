@@ -89,7 +89,7 @@ def main() -> int:
     )
     parser.add_argument("capture", nargs="?", type=Path)
     parser.add_argument("--small", action="store_true", help="generate a few small views")
-    parser.add_argument("--share", type=float, default=0.1, help="of each photograph that is covered (0.1)")
+    parser.add_argument("--share", type=float, default=0.1, help="of each image that is covered (0.1)")
     parser.add_argument("--steps", type=int, default=7000)
     parser.add_argument("--max-size", type=int, help="of photographs, pixels on their longer side")
     parser.add_argument("--seeds", type=int, default=1)

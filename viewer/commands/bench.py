@@ -68,7 +68,7 @@ class Raster(Options):
     only: Annotated[tuple[str, ...], optional("NAME...")] = ()
     """Scenes to measure, by name or by the beginning of names: terrain, garden, garden-g5. Default: all."""
     against: Literal["gsplat"] | None = None
-    """Measure another backend beside luxel's."""
+    """Measure another backend alongside luxel's."""
     backend: Backend = "luxel"
     """Measure this backend, alone or with --against first."""
     quality: bool = True
@@ -200,7 +200,7 @@ class TrainBench(Options):
     masks: Literal["auto", "cutout", "ignore", "none"] = "auto"
     """Masks and alpha, as in `luxel train`."""
     lens: LensUse = "undistort"
-    """Photographs of a fisheye or a distorted lens, as in `luxel train`."""
+    """Images of a fisheye or a distorted lens, as in `luxel train`."""
     lpips: bool = True
     """Measure LPIPS too, at the end."""
     out: Annotated[Path, Folder(), tyro.conf.arg(metavar="DIR")] = Path("bench")
@@ -332,7 +332,7 @@ def _choice(*, summary: bool) -> Any:
 
 @dataclass
 class Bench(Options):
-    """Measures luxel on this machine: rasterizer, training, fields, segmentation or viewer, alone or beside peers.
+    """Measures luxel on this machine: rasterizer, training, fields, segmentation or viewer, alone or alongside peers.
 
     Everything is warmed up first. Times of the rasterizer are taken in turns and given as medians with the 10th and
     90th percentile, trainings as curves of quality over time, with clocks, power, driver, versions and commit. Results

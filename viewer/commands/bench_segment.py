@@ -34,7 +34,7 @@ class SegmentBench(Options):
     encoder and decoder of MobileSAM. Quality: scenes of solids are made up and trained with each primitive, and
     labelled from true ids, from noisy ones of which a fifth is missing, and from one click on each object; scored is
     the mean IoU on views that are held out. Prints tables and writes OUT/segment.json, segment.md and segment.html,
-    with the published figures of SAGOnline beside luxel's.
+    with the published figures of SAGOnline alongside luxel's.
 
     Examples:
         luxel bench segment
@@ -65,7 +65,7 @@ class SegmentBench(Options):
     """Steps of the trainings."""
     solve: SolveOptions = field(default_factory=SolveOptions)
     cache: Annotated[Path | None, Folder(), optional("DIR")] = None
-    """Folder that keeps made-up captures and trained scenes for later calls; default: nothing is kept."""
+    """Folder that keeps made-up captures and trained scenes for later calls; default: nothing is stored."""
     iterations: Annotated[Repeats | None, optional("INT")] = None
     """Timed calls of each measurement; default: 100, or 8 without a GPU."""
     quick: bool = False

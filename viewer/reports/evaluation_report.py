@@ -101,7 +101,7 @@ class Report:
         names: of the views that will be added, in order, to check early whether their images can be written.
 
     Raises:
-        ForeignFileError: something that luxel did not make is in the place of a file (also from its methods).
+        ForeignFileError: something that luxel did not make is at the path of a file (also from its methods).
         LuxelError: the folder cannot be written (also from its methods).
     """
 

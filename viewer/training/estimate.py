@@ -49,7 +49,7 @@ class TrainingEstimate:
         image_bytes: of the training images on the device.
         device_bytes, host_bytes: of a training.
         first_ms, last_ms: of a step at the start and at the end, measured; None: not measured.
-        seconds: of the whole training without evaluation; None: not measured.
+        seconds: of the complete training without evaluation; None: not measured.
         notes: what memory makes necessary, and why something was not measured.
     """
 

@@ -62,7 +62,7 @@ class Pose:
 
     @staticmethod
     def of_camera(camera: Camera, aspect: float | None = None) -> Pose:
-        """The pose of a camera, its field of view widened until a window of ``aspect`` shows the whole image."""
+        """The pose of a camera, its field of view widened until a window of ``aspect`` shows the full image."""
         matrix = camera.cam_to_world.detach().cpu().double().numpy()
         half = math.tan(0.5 * vertical_field(camera))
         own = camera.width / camera.height
@@ -72,7 +72,7 @@ class Pose:
         return Pose(rotation, matrix[:3, 3], 2 * math.atan(half), camera.width, camera.height)
 
     def clamped(self) -> Pose | None:
-        """The pose with a unit rotation, a field of view and a size that can be drawn; None if it is no pose."""
+        """The pose with a unit rotation, a field of view and a size that can be rendered; None if it is no pose."""
         # Plain Python: each camera of each page comes here, and numpy takes four times as long for so few numbers.
         norm = math.hypot(*self.wxyz.tolist())
         near = all(abs(x) <= MAX_COORDINATE for x in self.position.tolist())
@@ -165,7 +165,7 @@ def find_extent(
 
 
 def first_pose(views: Sequence[View], extent: SceneExtent) -> Pose:
-    """Where a page begins: at the first view, else in front of a scene that has a front, else beside the scene, a
+    """Where a page begins: at the first view, else in front of a scene that has a front, else next to the scene, a
     little above its centre."""
     if views:
         return Pose.of_camera(views[0].camera)
@@ -240,7 +240,7 @@ def place(
     """Puts the camera of a viser client at ``pose``, in messages that the page applies at once.
 
     viser's own setters compute each message from the camera as the page sent it last. A page that moves sends its
-    camera all the time, also between two setters: it would end beside the pose.
+    camera all the time, also between two setters: it would end alongside the pose.
 
     Args:
         client: viser ClientHandle.

@@ -36,7 +36,7 @@ def grid_index(at: Tensor, resolution: int, size: int, hashed: Hashed) -> Tensor
 
     Points in order, the first axis fastest, and around the end where there are more points than entries; or, if
     hashed, equation 4. The point beyond the last of an axis is the next one in order. In "blocks", those of 8
-    neighbouring points (8 in 1D, 4 x 2, 2 x 2 x 2, 2 x 2 x 2 x 1) take the place of points, and their points follow
+    neighbouring points (8 in 1D, 4 x 2, 2 x 2 x 2, 2 x 2 x 2 x 1) replace points, and their points follow
     each other.
 
     Args:

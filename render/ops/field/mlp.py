@@ -121,7 +121,7 @@ def mlp(
         all activations in memory. The first derivatives stay those of the kernels.
 
     Raises:
-        ValueError: sizes are out of range, shapes, types or devices do not fit them, or gradients are needed beside
+        ValueError: sizes are out of range, shapes, types or devices do not fit them, or gradients are needed besides
             ``live``.
     """
     for name, chosen in (("activation", activation), ("output_activation", output_activation)):

@@ -168,7 +168,7 @@ def _run(
     visible: Tensor | None,
     **more: Any,
 ) -> None:
-    """Calls the stage; ``lrs``: of each group the learning rate, or its place in the schedule."""
+    """Calls the stage; ``lrs``: of each group the learning rate, or its position in the schedule."""
     rows, rates, kept = [], [], []
     for param, grad, mean, square, rate in zip(*groups, lrs, strict=True):
         if param.numel() == 0:

@@ -81,7 +81,7 @@ def march_rays_reference(
 
 def contracted_reference(p: Tensor) -> Tensor:
     """Positions relative to a box, [S, 3], contracted to [0, 1]: Barron et al. 2022, "Mip-NeRF 360", equation
-    10, with the largest coordinate in place of the norm."""
+    10, with the largest coordinate instead of the norm."""
     x = 2 * p - 1
     reach = x.abs().amax(-1, keepdim=True)
     c = torch.where(reach <= 1, x, (2 - 1 / reach) * x / reach)

@@ -46,7 +46,7 @@ def sphere_trace_reference(
     """Rays to where a distance becomes 0 (Hart 1996, "Sphere Tracing"); all of them are evaluated at each step.
 
     Args:
-        rays: origins and unit directions in the unit box, [M, 6].
+        seen: origins and unit directions in the unit box, [M, 6].
         distance: gives the distance at positions, [M, 3] to [M].
         tolerance: a distance below this, plus ``widening`` times ray_t, is a hit.
         steps: of each ray.

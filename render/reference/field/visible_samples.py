@@ -26,8 +26,8 @@ def visible_samples_reference(
         min_alpha: of that light.
 
     Returns:
-        Which places of each ray are seen, bool [R, K], the sample of place k being ranges[r, 0] + k; and how near any
-        transmittance or alpha of a ray comes to the least, as a ratio less 1, [R].
+        Which positions of each ray are visible, bool [R, K], the sample at position k being ranges[r, 0] + k; and how
+        near any transmittance or alpha of a ray comes to the least, as a ratio less 1, [R].
     """
     first, count = ranges.long().unbind(-1)
     most = int(count.max().item()) if len(count) else 0

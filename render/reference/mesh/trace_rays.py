@@ -24,7 +24,7 @@ def trace_rays_reference(
 
     Returns:
         Number of the triangle int64 [N], -1 where there is none; v and w [N, 2]; t [N], infinite where there is none;
-        whether the corners run anticlockwise seen from the origin, bool [N].
+        whether the corners run anticlockwise viewed from the origin, bool [N].
     """
     origin, direction = rays[:, None, :3], rays[:, None, 3:]
     a, b, c = (vertices[faces.long()[:, k]][None] for k in range(3))

@@ -101,7 +101,7 @@ def save(folder: OutputFolder | Path, checkpoint: Checkpoint, keep: int = 2, ins
     """Writes a checkpoint and removes all but the newest ``keep`` up to its step.
 
     Those of later steps, which a resumed run has passed over because they are damaged, are left until it writes them
-    again, and take the place of no other. A file of its name that luxel did not write, or that was damaged, gets
+    again, and replace no other. A file of its name that luxel did not write, or that was damaged, gets
     another name; none such is removed.
 
     Args:
@@ -135,7 +135,8 @@ def save(folder: OutputFolder | Path, checkpoint: Checkpoint, keep: int = 2, ins
                 "run": checkpoint.run,
             }
             batch.write(json_name, json.dumps(sealed(finite(body)), indent=1).encode())
-            # When replacing a checkpoint of the same step: an old JSON beside new tensors would make both unreadable.
+            # When replacing a checkpoint of the same step: an old JSON alongside new tensors would make both
+            # unreadable.
             batch.unlink_first(json_name)
     except Exception as error:
         if not isinstance(error, OSError | LuxelError) and not is_out_of_memory(error):
@@ -311,7 +312,7 @@ def _read_body(path: Path) -> _Body:
     if body.step != own:
         raise JsonError(f"it is of step {body.step}")
     if body.tensors.file != f"{path.stem}.safetensors":
-        raise JsonError(f"its tensors are in {body.tensors.file}, not beside it")
+        raise JsonError(f"its tensors are in {body.tensors.file}, not alongside it")
     if body.run is not None:
         identity_in(body.run)
     return body

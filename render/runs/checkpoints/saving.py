@@ -1,4 +1,4 @@
-"""Checkpoints of a run: written now, in a thread while it goes on, or beside other work at its end."""
+"""Checkpoints of a run: written now, in a thread while it goes on, or alongside other work at its end."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Saved(Protocol):
 
     @property
     def checkpoint_policy(self) -> Any:
-        """Its ``keep`` is the number of checkpoints that are kept."""
+        """Its ``keep`` is the number of checkpoints that are retained."""
         ...
 
     def checkpoint(self) -> Checkpoint:

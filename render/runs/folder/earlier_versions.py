@@ -58,7 +58,7 @@ def is_sealed_config(folder: Path) -> bool:
 
 
 def _checkpoints(folder: Path, body: dict) -> Iterator[str]:
-    """Files of whole checkpoints of the run of a config.json."""
+    """Files of complete checkpoints of the run of a config.json."""
     place = folder / "checkpoints"
     if place.is_symlink():
         return

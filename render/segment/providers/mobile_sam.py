@@ -41,7 +41,7 @@ class MobileSamSegmenter:
 
     Args:
         network: `luxel.render.nets.mobile_sam.load_mobile_sam`.
-        embeddings: keeps what images were encoded to; None: nothing is kept.
+        embeddings: keeps what images were encoded to; None: nothing is stored.
     """
 
     def __init__(self, network: PromptableNetwork, embeddings: KeptEmbeddings | None = None) -> None:

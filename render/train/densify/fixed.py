@@ -26,7 +26,7 @@ class FixedCount(Strategy):
     about: ClassVar[str] = "no densification"
 
     def window(self, steps: int) -> Window:
-        """Every ``refine_every`` steps of the whole run."""
+        """Every ``refine_every`` steps of the complete run."""
         return Window(0, steps + 1, self.refine_every)
 
     def due(self, step: int, clock: float, steps: int) -> bool:

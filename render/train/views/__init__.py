@@ -1,1 +1,1 @@
-"""What is learnt of each training view beside the scene."""
+"""What is learnt of each training view alongside the scene."""

@@ -24,7 +24,7 @@ FASTEST = math.radians(20)  # rotation in a readout; above this half of the view
 
 
 class RollingShutter:
-    """A velocity of each training camera, learnt beside the scene.
+    """A velocity of each training camera, learnt alongside the scene.
 
     It begins as the constant velocity between the frames before and after, times the duration of the readout, and is
     corrected as `PoseRefinement` corrects poses. Held-out views have the velocity of their neighbours, times the factor

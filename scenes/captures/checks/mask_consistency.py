@@ -1,7 +1,7 @@
-"""Masks of an object that leave out what the masks of all other photographs keep.
+"""Masks of an object that leave out what the masks of all other images keep.
 
 A cell of space that nearly all masks keep belongs to the visual hull of the object (Laurentini 1994); a mask that
-leaves it out has a hole, or another error, as the object cannot be absent in one photograph.
+leaves it out has a hole, or another error, as the object cannot be absent in one image.
 """
 
 from __future__ import annotations
@@ -69,8 +69,6 @@ def check_masks(capture: Capture, measures: Measures) -> list[Finding]:
     limit = max(LEFT_OUT, TIMES * float(np.quantile(missing[known], NEARLY_ALL)))
     order = np.argsort(-np.where(known, missing, -1))
     rows = [int(row) for row in order if known[row] and missing[row] > limit]
-    problem = (
-        f"The masks of {len(rows)} of {int(known.sum())} photographs leave out what the other masks keep"
-    )
-    remedy = "Correct these masks, or remove the photographs."
+    problem = f"The masks of {len(rows)} of {int(known.sum())} images leave out what the other masks keep"
+    remedy = "Correct these masks, or remove the images."
     return about_views("masks", measures.names, rows, missing, problem, remedy)

@@ -36,7 +36,7 @@ class Measures:
         sharpness: variance of the Laplacian of the luminance (0 to 255) where it counts, [V].
         luminance: mean luminance where it counts, 0 to 255, [V].
         thumbnails: luminance, float32 [V, 24, 32].
-        samples: luminance of each point in each view, float32 [V, P]; NaN where it is not seen.
+        samples: luminance of each point in each view, float32 [V, P]; NaN where it is not visible.
         details: likewise, the luminance minus its mean in the WIDE pixels around: what light does not change.
         shares: fraction of the pixels that count, [V].
         masks: what the mask or alpha of each view keeps, with MARGIN pixels around it, bool [h, w]; None: it has none.

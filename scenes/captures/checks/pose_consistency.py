@@ -1,4 +1,4 @@
-"""Photographs whose pose does not fit: points do not look there as they do in the other photographs."""
+"""Images whose pose does not fit: points do not look there as they do in the other images."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def check_poses(capture: Capture, measures: Measures) -> list[Finding]:
     limit = min(LEAST, BELOW * usual)
     rows = [int(row) for row in np.argsort(np.where(known, agreement, np.inf)) if agreement[row] < limit]
     problem = (
-        f"The poses of {len(rows)} of {int(known.sum())} photographs do not fit: points look different there than in "
-        "the other photographs"
+        f"The poses of {len(rows)} of {int(known.sum())} images do not fit: points look different there than in "
+        "the other images"
     )
-    remedy = "Correct these poses, remove the photographs, or train with --refine-poses."
+    remedy = "Correct these poses, remove the images, or train with --refine-poses."
     return about_views("poses", measures.names, rows, agreement, problem, remedy)

@@ -2,7 +2,7 @@
 
 The convention is nerfstudio's: ``depth_file_path`` of a frame names a PNG or TIFF file of 16 bits, in millimetres, or a
 numpy or OpenEXR file; values are distances along the camera's z axis, 0 where nothing was measured. A folder
-``depths`` beside ``images`` has the maps of other captures.
+``depths`` alongside ``images`` has the maps of other captures.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Gives the views of a capture the depth that training fits beside the images: of maps, of points, or of both."""
+"""Gives the views of a capture the depth that training fits next to the images: of maps, of points, or of both."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def supervise(capture: Capture, source: str, *, points: Path | None = None, metr
         metric: whether maps are in units of the poses; else their scale is not compared with that of the points.
 
     Raises:
-        CaptureError: the capture has no depth of that kind, its photographs keep their lens, or the file of points
+        CaptureError: the capture has no depth of that kind, its images keep their lens, or the file of points
             cannot be read.
     """
     if points is not None and source not in ("points", "all"):
@@ -43,7 +43,7 @@ def supervise(capture: Capture, source: str, *, points: Path | None = None, metr
         view.depth = None
     if source != "none" and any(view.camera.lens is not None for view in capture.views):
         raise CaptureError(
-            f"{capture.path}: depth is known for undistorted photographs only.",
+            f"{capture.path}: depth is known for undistorted images only.",
             "Train without --lens keep, or without --depth.",
         )
     if source in ("maps", "all") and capture.depths:

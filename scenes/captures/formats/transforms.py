@@ -1,7 +1,7 @@
 """transforms.json of nerfstudio, instant-ngp, and the Blender scenes of NeRF and D-NeRF.
 
 Poses are camera-to-world with OpenGL axes (x right, y up, z backward); intrinsics are in pixels with the
-image's centre at w / 2, for the whole file or for each frame. A frame's ``time`` is its timestamp.
+image's centre at w / 2, for the complete file or for each frame. A frame's ``time`` is its timestamp.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ def lens_of(document: Document, frame: Document, header: ImageHeader, where: str
     if not fisheye and model.upper() not in PLANAR_MODELS:
         raise CaptureError(
             f"{where}: the camera model {model} is not supported.",
-            "Export with PINHOLE, OPENCV, OPENCV_FISHEYE or EQUIRECTANGULAR, or undistort the photographs beforehand.",
+            "Export with PINHOLE, OPENCV, OPENCV_FISHEYE or EQUIRECTANGULAR, or undistort the images beforehand.",
         )
     w, h = number("w"), number("h")
     stated = (round(w), round(h)) if w and h else None
@@ -227,7 +227,7 @@ def lens_of(document: Document, frame: Document, header: ImageHeader, where: str
     if fx is None and fy is None:
         raise CaptureError(
             f"{where}: there are no intrinsics (neither fl_x nor camera_angle_x).",
-            "Add fl_x, fl_y, cx, cy, w and h, or delete the file to estimate poses from the photographs.",
+            "Add fl_x, fl_y, cx, cy, w and h, or delete the file to estimate poses from the images.",
         )
     focal = (fx if fx is not None else fy or 0.0, fy if fy is not None else fx or 0.0)
     cx, cy = number("cx"), number("cy")

@@ -30,7 +30,7 @@ def read_photographs(path: Path, options: ReadOptions) -> CaptureContents:
     """Poses, intrinsics and points by structure from motion.
 
     Raises:
-        CaptureError: too few photographs could be placed, or panoramas and others are mixed.
+        CaptureError: too few images could be placed, or panoramas and others are mixed.
     """
     from luxel.scenes.captures.panoramas.poses import estimate_panorama_poses
     from luxel.scenes.captures.poses.sfm import estimate_poses

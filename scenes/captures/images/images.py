@@ -85,7 +85,7 @@ def decode(path: Path, *, oriented: bool = False, least: int | None = None) -> n
 
 
 def _turned(pixels: np.ndarray, orientation: object) -> np.ndarray:
-    """Pixels as an EXIF orientation, 1 to 8, says that they are to be seen."""
+    """Pixels as an EXIF orientation, 1 to 8, says that they are to be shown."""
     if orientation in (5, 7):
         pixels = cv2.transpose(pixels)
     if orientation in (3, 7):
@@ -100,7 +100,7 @@ def _turned(pixels: np.ndarray, orientation: object) -> np.ndarray:
 
 
 def check_decodes(path: Path) -> None:
-    """Reads a whole image at the lowest resolution its format allows, to detect truncated files.
+    """Reads a full image at the lowest resolution its format allows, to detect truncated files.
 
     Raises:
         CaptureError: the file cannot be read, is damaged or cut short, no image, or above the limit on pixels.
@@ -110,7 +110,7 @@ def check_decodes(path: Path) -> None:
 
 
 def check_images(paths: Sequence[Path], on_done: Callable[[float], None] | None = None) -> None:
-    """Checks images that are not kept, to find damaged files before training.
+    """Checks images that are not retained, to find damaged files before training.
 
     Up to DECODED of them, evenly spread, are read whole. Of the others only the end is read, which a file that is cut
     short lacks; those that cannot be judged by it are read whole as well.
@@ -260,7 +260,7 @@ class ImageReader:
 
 
 def set_image_circles(readers: Sequence[ImageReader]) -> None:
-    """Finds the image circles of the fisheyes that are kept."""
+    """Finds the image circles of the fisheyes that are retained."""
     by_lens: dict[Lens, list[ImageReader]] = {}
     for reader in readers:
         if reader.lens_kept and reader.lens.fisheye:

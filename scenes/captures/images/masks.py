@@ -1,4 +1,4 @@
-"""Mask images: white pixels are kept, black ones are masked out."""
+"""Mask images: white pixels are retained, black ones are masked out."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def are_cutouts(sources: Sequence[SourceImage]) -> bool:
     """Whether the masks outline an object, rather than hide passers-by or the edge of a lens.
 
     They do where, over up to 16 masks spread over the capture, less than 65% of the pixels and less than 25% of the
-    border pixels are kept.
+    border pixels are retained.
     """
     masked = [source for source in sources if source.mask]
     if not masked:

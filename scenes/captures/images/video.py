@@ -1,4 +1,5 @@
-"""The capture format of a video: its best frames are kept as images, whose poses structure from motion estimates."""
+"""The capture format of a video: its best frames are retained as images, whose poses structure from motion
+estimates."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ def video_mismatch(path: Path) -> str | None:
 
 
 def read_video(path: Path, options: ReadOptions) -> CaptureContents:
-    """Poses, intrinsics, points and times of the best frames, computed once and kept in the cache.
+    """Poses, intrinsics, points and times of the best frames, computed once and stored in the cache.
 
     Raises:
         CaptureError: the video cannot be read, too few of its frames are sharp and differ, or too few of them could be

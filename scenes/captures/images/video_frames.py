@@ -1,7 +1,7 @@
 """Frames of a video that are worth training on: the sharpest of each part of it, without blurred ones and repetitions.
 
 A frame's sharpness is the variance of its Laplacian (Pech-Pacheco et al. 2000), measured at SMALL pixels. It depends on
-what is seen, so that it is compared between neighbouring frames only.
+what is visible, so that it is compared between neighbouring frames only.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def _is_whole(path: Path, frame: Any, size: tuple[int, int]) -> bool:
 
 
 def reformatter() -> Any:
-    """Scales frames and converts their colours; its tables are kept while the frames are of one kind."""
+    """Scales frames and converts their colours; its tables are retained while the frames are of one kind."""
     from av.video.reformatter import VideoReformatter
 
     return VideoReformatter()
@@ -209,7 +209,7 @@ def _measured(frame: Any, index: int, resize: Any) -> FrameMeasure:
 
 
 def upright(frame: Any, stream: Any, convert: Any) -> np.ndarray:
-    """The pixels of a frame as they are to be seen, uint8 RGB [H, W, 3]; ``convert`` is a `reformatter`."""
+    """The pixels of a frame as they are to be shown, uint8 RGB [H, W, 3]; ``convert`` is a `reformatter`."""
     ratio = stream.sample_aspect_ratio or 1
     width = max(1, round(frame.width * float(ratio))) if 0.1 < ratio < 10 else frame.width
     pixels = convert.reformat(frame, width=width, height=frame.height, format="rgb24").to_ndarray()

@@ -1,4 +1,4 @@
-"""Photographs that are trained as they are: the lens of their camera, and which of their pixels count."""
+"""Images that are trained as they are: the lens of their camera, and which of their pixels count."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def lens_row(lens: Lens, where: str, circle: float | None = None) -> Tensor:
     """The lens as cameras and kernels take it, see `luxel.render.geometry.lens`; float32 [8].
 
     Args:
-        lens: of the photograph.
+        lens: of the image.
         where: beginning of messages.
         circle: radius of the image circle in focal lengths; None: it is not known, or there is none.
 
     Raises:
-        CaptureError: the model cannot be kept; the message begins with ``where``.
+        CaptureError: the model cannot be retained; the message begins with ``where``.
     """
     if lens.model:
         raise CaptureError(
@@ -54,7 +54,7 @@ def lens_row(lens: Lens, where: str, circle: float | None = None) -> Tensor:
 
 
 def kept_camera(lens: Lens, world_to_cam: np.ndarray, where: str, circle: float | None = None) -> Camera:
-    """The camera of photographs that are not undistorted; arguments as of `lens_row`.
+    """The camera of images that are not undistorted; arguments as of `lens_row`.
 
     Raises:
         CaptureError: as of `lens_row`.
@@ -70,12 +70,12 @@ def kept_camera(lens: Lens, world_to_cam: np.ndarray, where: str, circle: float 
 
 @lru_cache(maxsize=8)
 def counted_pixels(lens: Lens, circle: float | None) -> np.ndarray | None:
-    """Which pixels of a photograph show something, bool [H, W], read-only; None: all do.
+    """Which pixels of an image show something, bool [H, W], read-only; None: all do.
 
     Left out are those beyond the limit of the lens and those outside of the image circle.
 
     Args:
-        lens: of the photograph.
+        lens: of the image.
         circle: radius of the image circle in focal lengths; None: it is not known.
     """
     inside = imaged(kept_camera(lens, np.eye(4), "lens"))
@@ -89,11 +89,11 @@ def image_circle(lens: Lens, photographs: Sequence[np.ndarray]) -> float | None:
     """The radius of the image circle of a fisheye in focal lengths, beyond which photographs are black.
 
     Args:
-        lens: of the photographs.
+        lens: of the images.
         photographs: some of them, uint8 [h, w, 3], of any size.
 
     Returns:
-        None where something is seen up to the corners.
+        None where something is visible up to the corners.
     """
     brightest: np.ndarray | None = None
     width, height = max(1, round(lens.width * _factor(lens))), max(1, round(lens.height * _factor(lens)))

@@ -66,7 +66,7 @@ def starting_points(
         if not len(points.xyz):
             raise CaptureError(
                 "No points could be triangulated from the given poses.",
-                "Check that the poses are those of these photographs, or leave them out to estimate them.",
+                "Check that the poses are those of these images, or leave them out to estimate them.",
             )
         save_points(folder / names[0], points)
         np.save(folder / names[1], _numbers(posed))

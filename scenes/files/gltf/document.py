@@ -78,7 +78,7 @@ class Primitive(msgspec.Struct):
 
 
 class Mesh(msgspec.Struct):
-    """Primitives that a node puts in one place."""
+    """Primitives that a node puts at one position."""
 
     primitives: list[Primitive]
 

@@ -151,7 +151,7 @@ def _column(
 
 
 def _triangles(path: Path, order: np.ndarray, mode: int) -> np.ndarray:
-    """The corners of triangles [F, 3] of vertices in the order in which they are drawn."""
+    """The corners of triangles [F, 3] of vertices in the order in which they are rendered."""
     if mode == TRIANGLES:
         if len(order) % 3:
             raise CaptureError(f"{path}: a mesh has {len(order)} corners of triangles.", COPY_AGAIN)

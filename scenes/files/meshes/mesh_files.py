@@ -57,7 +57,7 @@ def _find(path: Path) -> MeshFormat | None:
 def save_mesh(path: str | Path, mesh: Mesh) -> None:
     """Writes a mesh in the format of the path's suffix, .ply (binary), .obj or .glb, through temporary files.
 
-    A textured .obj has a material (.mtl) and an image (.png) of its name beside it; .ply has the colours alone.
+    A textured .obj has a material (.mtl) and an image (.png) of its name alongside it; .ply has the colours alone.
 
     Raises:
         CaptureError: the format is unknown or cannot hold the mesh, or a file cannot be written.

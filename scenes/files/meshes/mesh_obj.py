@@ -127,7 +127,7 @@ def _textured(
         uv = np.array([row[:2] for row in words], dtype=np.float64).reshape(len(words), 2)
     except ValueError:
         raise CaptureError(
-            f"{path}: a place in the texture (vt) does not have two numbers.", "Export the mesh again."
+            f"{path}: a position in the texture (vt) does not have two numbers.", "Export the mesh again."
         ) from None
     if len(faces) and not 0 <= places.min() <= places.max() < len(uv):
         raise CaptureError(

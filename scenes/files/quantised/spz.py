@@ -250,7 +250,7 @@ def save_spz(
 ) -> None:
     """Writes an SPZ file, with 8 bits for each coefficient.
 
-    Centres have as many fraction bits as leave room for the largest of them. Logarithms of scales are from -10 to
+    Centres have as many fraction bits as leave capacity for the largest of them. Logarithms of scales are from -10 to
     5.94, colours 0.5 + 0.15 dc from 0 to 1, coefficients above degree 0 from -1 to 1: others are clipped.
 
     Args:

@@ -25,7 +25,7 @@ BLOCK = 1 << 24  # numbers of a block of distances
 def make_codebook(values: np.ndarray, size: int = SIZE) -> np.ndarray:
     """The numbers, ascending, float32 [size], to which values are rounded with the least squared error.
 
-    No value moves by more than `LARGEST_ERROR` times what equal steps over the whole range would move it. The values
+    No value moves by more than `LARGEST_ERROR` times what equal steps over the full range would move it. The values
     are gathered in bins, whose best division into ``size`` cells is found exactly, by dynamic programming; k-means
     (Lloyd 1982) on the values themselves follows. Half of the bins are equal, the density of the others is that of the
     values to the power of 1/3, with which the bins of all cells are about as many (Panter and Dite 1951).

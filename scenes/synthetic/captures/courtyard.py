@@ -25,7 +25,9 @@ from luxel.scenes.synthetic.toy import as_bytes
 FOV_X = math.radians(65)
 LOOPS = ((0.36, 1.5), (0.3, 2.5))  # radius as a fraction of `RADIUS`, height in units
 SAMPLES = 2  # square root of the rays per pixel
-SKY_POINTS = 0.1  # fraction of the points on the sky that are kept, as structure from motion finds few there
+SKY_POINTS = (
+    0.1  # fraction of the points on the sky that are retained, as structure from motion finds few there
+)
 QUALITY = 95  # of the JPEG files
 
 

@@ -1,4 +1,4 @@
-"""A generated room as a fisheye of about 180 degrees photographs it, with exact poses and lens."""
+"""A generated room as a fisheye of about 180 degrees images it, with exact poses and lens."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def write_fisheye_capture(
 
     Args:
         out: folder, created if it does not exist.
-        views: number of photographs.
-        side: of the square photographs, pixels.
+        views: number of images.
+        side: of the square images, pixels.
         seed: of the room, the cameras and the points.
         points: number of points.
 
@@ -125,7 +125,7 @@ def _rotation_to(axis: int, sign: int) -> np.ndarray:
 
 
 def _side_of_cube(camera: Camera, turn: np.ndarray, side: int) -> Camera:
-    """A pinhole camera of 90 degrees and a little more in the place of another one, turned."""
+    """A pinhole camera of 90 degrees and a little more instead of another one, turned."""
     matrix = torch.eye(4)
     matrix[:3, :3] = torch.tensor(turn, dtype=torch.float32)
     focal = 0.5 * side / OVERLAP

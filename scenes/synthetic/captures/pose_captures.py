@@ -34,7 +34,7 @@ from luxel.scenes.synthetic.rays.ray_textures import (
 from luxel.scenes.synthetic.toy import as_bytes
 
 FOV_X = math.radians(58)
-TURNTABLE_FOV_X = math.radians(40)  # the object fills about half of the photograph
+TURNTABLE_FOV_X = math.radians(40)  # the object fills about half of the image
 SAMPLES = 1  # square root of the rays per pixel: textures are band-limited, only outlines have steps
 QUALITY = 92  # of the JPEG files
 PATTERNS = (BRICKS, TILES, PLANKS, STONES, PRINT, MARBLE)
@@ -69,8 +69,8 @@ def write_pose_capture(
     Args:
         out: folder, created if it does not exist.
         kind: one of POSE_CAPTURES.
-        views: number of photographs; None: that of SIZES.
-        width, height: of the photographs, pixels; None: those of SIZES.
+        views: number of images; None: that of SIZES.
+        width, height: of the images, pixels; None: those of SIZES.
         seed: of solids, textures and small deviations of the cameras.
 
     Returns:
@@ -119,7 +119,7 @@ def ring(views: int, width: int, height: int, seed: int) -> list[PoseView]:
 def turntable(views: int, width: int, height: int, seed: int) -> list[PoseView]:
     """An object that turns on a plain plate before a backdrop with detail, which stands still as the camera does.
 
-    Real ones have 72 to 84 photographs, 4 to 5 degrees apart, of an object that fills half of them, see SIZES.
+    Real ones have 72 to 84 images, 4 to 5 degrees apart, of an object that fills half of them, see SIZES.
     """
     random = np.random.default_rng([seed, 42])
     backdrop = StaticSolid(BOX, (6.0, 0.1, 4.0), (0, 3.2, 1.0), _look_of(random, STONES, 0.35))
@@ -182,7 +182,7 @@ def film(views: int, width: int, height: int, seed: int) -> list[PoseView]:
 
 
 def spot(views: int, width: int, height: int, seed: int) -> list[PoseView]:
-    """A room seen by a camera that only turns: without parallax there are no positions to find."""
+    """A room observed by a camera that only turns: without parallax there are no positions to find."""
     solids, _ = _room(seed, textured=True)
     cameras = []
     for index, angle in enumerate(np.linspace(0, 2 * math.pi, views, endpoint=False)):

@@ -138,7 +138,7 @@ class StaticScene:
     """Solids under one light.
 
     Args:
-        solids: those with the pattern CLOUDS are drawn without shading and cast no shadow.
+        solids: those with the pattern CLOUDS are rendered without shading and cast no shadow.
         seed: of the textures.
         device: of all computation.
         shadow_radius: of the ball around the origin in which there are shadows, world units.

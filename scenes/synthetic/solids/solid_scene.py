@@ -143,7 +143,7 @@ class SolidScene:
         """Renders the scene at a time.
 
         Args:
-            camera: a single camera; surfaces beyond its near and far planes are not seen.
+            camera: a single camera; surfaces beyond its near and far planes are not visible.
             time: in [0, 1].
             samples: square root of the number of colour rays per pixel.
 

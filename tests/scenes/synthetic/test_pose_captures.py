@@ -70,7 +70,7 @@ def test_a_ring_is_placed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert len(ours) == len(truth)
     scale, turn, shift = similarity(ours, truth)
     assert np.linalg.norm(scale * ours @ turn.T + shift - truth, axis=1).max() < 0.01 * 3.4
-    assert "16 of 16 photographs" in capture.pose_report
+    assert "16 of 16 images" in capture.pose_report
 
 
 @pytest.mark.slow

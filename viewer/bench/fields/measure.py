@@ -50,7 +50,7 @@ class Settings:
         seconds: of training.
         warmup, iterations: untimed calls, then timed calls; of a frame at least one of each view.
         frame_seconds: that timing the frames of one size may take, which may cut their iterations.
-        views: most cameras from which frames are drawn.
+        views: most cameras from which frames are rendered.
         rows: positions of a call when the field alone is compared with other implementations.
         batch: samples of a training step.
         log2_entries: logarithm to base 2 of the entries of a level; None: the default of the application.

@@ -41,7 +41,7 @@ def _frames(report: dict[str, Any]) -> Section:
             cells += [_percent(frame.get("shares", {}).get(part)) for part in PARTS]
             table.rows.append([*cells, f"{frame['field_rows'] / 1e6:.3g}"])
     text = (
-        "Median milliseconds [10th to 90th percentile] of a whole frame, from the camera to the image on the device, "
+        "Median milliseconds [10th to 90th percentile] of a full frame, from the camera to the image on the device, "
         "over all views. A median within 16.7 ms is 60 FPS; what misses it is marked with !. Queries: positions at "
         "which a frame evaluates the field, mean over the views."
     )

@@ -86,7 +86,7 @@ def _times(report: dict[str, Any]) -> Section:
 
 
 def _published(report: dict[str, Any]) -> list[Section]:
-    """Published frames per second of other systems, beside those of this report."""
+    """Published frames per second of other systems, alongside those of this report."""
     rows = []
     for primitive, spec in PRIMITIVES.items():
         ours = [row for row in report["rows"] if row.get("primitive") == primitive]
@@ -107,7 +107,9 @@ def _published(report: dict[str, Any]) -> list[Section]:
     )
     return [
         Section(
-            "Beside published figures", text, [Table(["system", "scene", "FPS", "hardware"], rows, words=2)]
+            "Alongside published figures",
+            text,
+            [Table(["system", "scene", "FPS", "hardware"], rows, words=2)],
         )
     ]
 
@@ -119,7 +121,11 @@ def _time_plots(report: dict[str, Any]) -> list[tuple[str, str]]:
         fixed = "pixels" if by == "gaussians" else "scene"
         groups: dict[Any, list[dict[str, Any]]] = {}
         for row in report["rows"]:
-            seen = {**row, "pixels": row["width"] * row["height"], "family": row["scene"].rsplit("-", 1)[0]}
+            seen = {
+                **row,
+                "pixels": row["width"] * row["height"],
+                "family": row["scene"].rsplit("-", 1)[0],
+            }
             key = (seen["family"], seen["pixels"]) if fixed == "pixels" else (seen["scene"],)
             groups.setdefault(key, []).append(seen)
         most = sorted(groups.values(), key=lambda group: (len({r[by] for r in group}), group[0]["gaussians"]))
@@ -251,7 +257,7 @@ def _quality(report: dict[str, Any]) -> Section:
             )
     text = (
         "PSNR of the image to the float64 reference in plain torch over a sample of tiles (200: equal), with the "
-        "backend's own cap of alpha; of the whole image to luxel's with the same cap; the largest relative error of a "
+        "backend's own cap of alpha; of the full image to luxel's with the same cap; the largest relative error of a "
         "parameter's gradient. Memory: parameters and the peak that a pass adds."
     )
     return Section("Quality and memory", text, [table])

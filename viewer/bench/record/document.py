@@ -89,7 +89,7 @@ def with_table(text: str, table: str, name: str) -> str:
 
     Args:
         text: of the document.
-        table: that takes the place of what is between the markers.
+        table: that replaces what is between the markers.
         name: of the document, for messages.
 
     Raises:

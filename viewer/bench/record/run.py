@@ -37,7 +37,7 @@ def run_parts(
         results: of earlier calls.
         version: commit that runs, with "+" where files have changed since.
         save: called with the results after each part.
-        budget: seconds of the whole call; a part with a longer expected wall time than is left is not started. None:
+        budget: seconds of the complete call; a part with a longer expected wall time than is left is not started. None:
             no bound.
 
     Returns:
@@ -108,5 +108,5 @@ def require_working(device: torch.device, part: Part) -> None:
     except RuntimeError as error:
         raise LuxelError(
             f"The GPU cannot be used any more after {part.name}: {str(error).splitlines()[0]}.",
-            "What was measured is kept. Call the same command again to go on with the other parts.",
+            "What was measured is retained. Call the same command again to go on with the other parts.",
         ) from error

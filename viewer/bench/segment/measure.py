@@ -36,7 +36,7 @@ class Settings:
         sizes: of the trained scenes.
         cameras: most views from which times are taken.
         warmup, iterations: untimed calls, then timed calls.
-        cache: folder that keeps captures and trained scenes; None: nothing is kept.
+        cache: folder that keeps captures and trained scenes; None: nothing is stored.
         solve: how labels are chosen.
     """
 

@@ -1,4 +1,4 @@
-"""The report of the benchmark of segmentation: tables and plots, with published figures beside luxel's."""
+"""The report of the benchmark of segmentation: tables and plots, with published figures next to luxel's."""
 
 from __future__ import annotations
 
@@ -165,8 +165,8 @@ def _published(rows: dict[str, list[dict[str, Any]]], device: str) -> Section:
     ours = [row["times"]["votes"]["median"] for row in rows["times"]]
     own = f" luxel's votes take {min(ours):.3g} to {max(ours):.3g} ms of a mask here." if ours else ""
     text = (
-        f"Published by {published.SOURCE}, for {published.HARDWARE}: other scenes, other photographs and another GPU, "
-        f"so that figures stand beside each other only as orders of magnitude. Its aggregation of labels takes "
+        f"Published by {published.SOURCE}, for {published.HARDWARE}: other scenes, other images and another GPU, "
+        f"so that figures stand next to each other only as orders of magnitude. Its aggregation of labels takes "
         f"{published.AGGREGATION_MS:g} ms of a mask with 206 masks.{own}"
     )
     return Section("Published figures", text, [table, votes])

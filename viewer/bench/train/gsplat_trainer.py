@@ -127,7 +127,7 @@ class GsplatTrainer:
         self.steps_done = step + 1
 
     def evaluate(self, *, lpips: bool = False) -> Evaluation | None:
-        """Scores of the held-out views, drawn by gsplat, by luxel's metrics; None where there are none."""
+        """Scores of the held-out views, rendered by gsplat, by luxel's metrics; None where there are none."""
         if not self.test_views:
             return None
         behind = torch.full((3,), 0.0 if self.background == "black" else 1.0, device=self.device)

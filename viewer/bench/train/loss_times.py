@@ -78,7 +78,7 @@ def time_loss(
     """Times of the loss at one size by variant, and the least number of bytes moved.
 
     Args:
-        losses: others to time beside luxel's.
+        losses: others to time alongside luxel's.
     """
     runs = loss_variants(losses or {}, width, height, device)
     times = compare_ms(runs, device, warmup=5, iterations=iterations)

@@ -21,7 +21,7 @@ from luxel.render.errors import LuxelError
 from luxel.viewer.bench.view.slow_link import TokenBucket
 from luxel.viewer.web.transport.wire import STREAM_PATH, drawn_text, split_image
 
-STARTING = 60.0  # seconds that the process may take beside its measurement
+STARTING = 60.0  # seconds that the process may take alongside its measurement
 
 
 @dataclass(frozen=True)

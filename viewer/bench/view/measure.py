@@ -61,7 +61,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class ClientSettings:
-    """Which clients measure, beside `Settings`.
+    """Which clients measure, alongside `Settings`.
 
     Args:
         clients: numbers of clients at a time, a row for each.
@@ -122,7 +122,7 @@ def _results(settings: Settings, device: torch.device) -> dict[str, Any]:
 
 
 def run(settings: Settings, keep: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """Measures the stream and, beside it, viser's messages; over a slow link also the stream without video. Firefox
+    """Measures the stream and, alongside it, viser's messages; over a slow link also the stream without video. Firefox
     measures the stream alone.
 
     Args:

@@ -1,1 +1,1 @@
-"""The images of a page: what is drawn, how it is shaded, and the stream."""
+"""The images of a page: what is rendered, how it is shaded, and the stream."""

@@ -24,7 +24,12 @@ from luxel.viewer.web.inspection.legend import Caption, Legend, false_colour, le
 from luxel.viewer.web.inspection.object_colours import ObjectSource, label_frame, shade_objects
 from luxel.viewer.web.inspection.probe import Contributor, contributors, surface_normal
 from luxel.viewer.web.inspection.shapes import POINT_DILATION, footprints, points, reshapes, solids
-from luxel.viewer.web.inspection.visibility import SeenCounter, count_seen, shade_seen, surface_depth
+from luxel.viewer.web.inspection.visibility import (
+    SeenCounter,
+    count_seen,
+    shade_seen,
+    surface_depth,
+)
 from luxel.viewer.web.session import class_of_primitives
 
 CACHED = 1 << 18  # numbers that are converted at a time
@@ -71,11 +76,11 @@ class Output(NamedTuple):
         layers: of the scene, besides colour and alpha; see `luxel.render.scene.Layers`.
         options: of the scene, see `luxel.render.scene.Draw`.
         shape: (primitives, time) -> what luxel's rasterizer draws instead of the scene; see
-            `luxel.viewer.web.inspection.shapes`. None: the scene is drawn.
+            `luxel.viewer.web.inspection.shapes`. None: the scene is rendered.
         raster: options of the rasterizer with ``shape``.
         about: what the colours mean, a sentence for help texts.
-        measure: (frame, scene as it was drawn, camera, settings) -> the frame with what ``shade`` needs besides; None:
-            the frame.
+        measure: (frame, scene as it was rendered, camera, settings) -> the frame with what ``shade`` needs besides;
+            None: the frame.
     """
 
     shade: Callable[[Any, Tensor], tuple[Tensor, str]]
@@ -147,7 +152,7 @@ class DisplaySettings:
         resolution: rendered pixels per pixel of the window, along one side.
         quality: JPEG quality 1..99, or 100 for PNG (lossless).
         time: what is shown of a dynamic scene, in the unit of the capture's times.
-        painter: draws the images of a tool instead, see `Painter`; None: the output is drawn.
+        painter: draws the images of a tool instead, see `Painter`; None: the output is rendered.
         seen: counts the training views that see a surface; None: there are none.
         objects: has the objects of the scene; None: it cannot have any.
         overlay: how much of the objects' colours is shown over those of the scene, 0 to 1.
@@ -172,7 +177,7 @@ class Painter(Protocol):
     """A tool that draws other images than the output of a page, where its time has come."""
 
     def paint(self, scene: Scene, camera: Camera, settings: DisplaySettings) -> tuple[Tensor, str] | None:
-        """An image and its caption, as `draw` returns them; None: the output of the page is drawn."""
+        """An image and its caption, as `draw` returns them; None: the output of the page is rendered."""
         ...
 
     def sample(

@@ -143,7 +143,7 @@ class ClientStream:
         return self._settings
 
     def move(self, pose: Pose, sequence: int = 0) -> None:
-        """Sets the camera, clamped to what can be drawn; the same pose again, or an impossible one, changes nothing.
+        """Sets the camera, clamped to what can be rendered; the same pose again, or an impossible one, changes nothing.
 
         Args:
             pose: of the camera.
@@ -196,7 +196,7 @@ class ClientStream:
         self._change_playback(lambda playback, now: playback.play(now))
 
     def pause(self) -> None:
-        """Pauses; the image of this time is drawn in full."""
+        """Pauses; the image of this time is rendered in full."""
         self._change_playback(lambda playback, now: playback.pause(now))
 
     def seek(self, time: float) -> None:
@@ -252,7 +252,7 @@ class ClientStream:
             return 1.0
         earliest = max(self._retry_at, self._began_at + FRAME_GAP) - now
         if self._playback is not None and self._playback.since is not None:
-            if not self.playing:  # at the end: the last frame is drawn in full
+            if not self.playing:  # at the end: the last frame is rendered in full
                 self._playback = self._playback.pause(self._clock())
             self._dirty = True
         if self._dirty:

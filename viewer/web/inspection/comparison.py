@@ -36,14 +36,14 @@ SAME_TURN = 3e-3  # radians, likewise
 
 @dataclass(frozen=True)
 class Compared:
-    """A view's photograph and the render of its camera.
+    """A view's image and the render of its camera.
 
     Args:
         name: of the view.
-        truth, render: colours in [0, 1], [H, W, 3] in the photograph's pixels.
+        truth, render: colours in [0, 1], [H, W, 3] in the image's pixels.
         psnr: dB, weighted as in `luxel.render.metrics.evaluate.evaluate`.
-        iou: mean IoU of the objects that are seen with the true solids, 0 to 1, as `luxel eval` has it; None: there are
-            no objects, or no true ids of the view.
+        iou: mean IoU of the objects that are visible with the true solids, 0 to 1, as `luxel eval` has it; None: there
+            are no objects, or no true ids of the view.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Photograph:
 
 
 def split_image(compared: Compared, split: float, scale: float) -> tuple[Tensor, Legend | None]:
-    """The photograph left of a share ``split`` of the width, the render right of it."""
+    """The image left of a share ``split`` of the width, the render right of it."""
     column = round(split * compared.truth.shape[1])
     return torch.cat([compared.truth[:, :column], compared.render[:, column:]], dim=1), None
 
@@ -80,7 +80,7 @@ def difference_image(compared: Compared, split: float, scale: float) -> tuple[Te
 
 
 def luminance_image(compared: Compared, split: float, scale: float) -> tuple[Tensor, Legend | None]:
-    """Luminance of the render minus that of the photograph, from -``scale`` (too dark) to ``scale`` (too bright)."""
+    """Luminance of the render minus that of the image, from -``scale`` (too dark) to ``scale`` (too bright)."""
     weights = compared.truth.new_tensor(LUMINANCE)
     error = (compared.render - compared.truth) @ weights
     bar = Legend(f"-{scale:.3g} too dark", f"+{scale:.3g} too bright", SIGNED)
@@ -105,14 +105,14 @@ MODES: dict[str, Callable[[Compared, float, float], tuple[Tensor, Legend | None]
 class Comparer:
     """Draws the comparison while the camera of a page stands at a view; a `Painter` of the page's images.
 
-    The render is made with the view's own camera in the photograph's pixels, whatever the window, so that the PSNR is
-    that of the evaluation. It is kept until the scene or its appearance changes. Photographs are read in a thread of
+    The render is made with the view's own camera in the image's pixels, whatever the window, so that the PSNR is
+    that of the evaluation. It is retained until the scene or its appearance changes. Images are read in a thread of
     their own: nothing waits for the disk.
 
     Args:
         session: its views, and the version of its scene.
         radius: of the scene, capture units.
-        on_change: called when a photograph has been read; the page must draw again.
+        on_change: called when an image has been read; the page must draw again.
 
     Attributes:
         mode, split, scale: which image of MODES, and what it is given.
@@ -169,7 +169,7 @@ class Comparer:
         return None if self.under is None else self.under.sample(scene, camera, settings, column, row)
 
     def problem(self, name: str) -> str:
-        """Why the photograph of a view cannot be shown; empty if it can, or is not known yet."""
+        """Why the image of a view cannot be shown; empty if it can, or is not known yet."""
         photograph = self._photographs.get(name)
         return photograph if isinstance(photograph, str) else ""
 
@@ -183,7 +183,7 @@ class Comparer:
         """The view with what is compared in memory, or why they cannot be read; None while they are being read."""
         with self._lock:
             if view.name not in self._photographs:
-                self._photographs = {view.name: ""}  # one at a time: photographs are large
+                self._photographs = {view.name: ""}  # one at a time: images are large
                 threading.Thread(target=self._read, args=(view,), daemon=True).start()
             return self._photographs[view.name] or None
 

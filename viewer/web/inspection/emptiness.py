@@ -13,12 +13,12 @@ from torch import Tensor
 from luxel.render.geometry.camera import Camera
 from luxel.render.scene import Extent, Scene
 
-MIN_OPACITY = 1 / 255  # less is never drawn
+MIN_OPACITY = 1 / 255  # less is never rendered
 LINE = 44  # characters
 
 
 def is_empty(frame: Any) -> bool:
-    """Whether nothing of the scene is seen in a frame; false where the renderer gives no alpha."""
+    """Whether nothing of the scene is visible in a frame; false where the renderer gives no alpha."""
     alpha = getattr(frame, "alpha", None)
     if alpha is None or bool(
         (alpha[::8, ::8] > 0).any()
@@ -31,7 +31,7 @@ def why_empty(scene: Scene, camera: Camera, time: float = 0.0) -> str:
     """The most likely reason why a frame without any alpha is empty, and what to do; plain text.
 
     Args:
-        scene: as it was drawn.
+        scene: as it was rendered.
         camera: with its clipping distances.
         time: of a dynamic scene.
     """
@@ -75,7 +75,7 @@ def _outside(places: Tensor, opacities: Tensor, camera: Camera, noun: str, each:
         return f"No {noun} lie within the image: turn the camera, or press Reset view."
     if not bool((opacities[seen] >= MIN_OPACITY).any()):
         return f"All {round(each * int(seen.sum())):,} {noun} within the image have an opacity below 1/255."
-    return f"The {round(each * int(seen.sum())):,} {noun} within the image are too faint or too small to be seen."
+    return f"The {round(each * int(seen.sum())):,} {noun} within the image are too faint or too small to be visible."
 
 
 def write_on(image: np.ndarray, text: str) -> np.ndarray:

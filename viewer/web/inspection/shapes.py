@@ -82,7 +82,7 @@ class Reshaped:
 
     Args:
         scene: primitives.
-        change: a projection to the projection that is drawn.
+        change: a projection to the projection that is rendered.
     """
 
     def __init__(self, scene: Parameters, change: Callable[[Projected], Projected]) -> None:

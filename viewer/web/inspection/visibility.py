@@ -14,7 +14,7 @@ from luxel.render.geometry.camera import Camera
 from luxel.render.geometry.lens import project_points
 from luxel.viewer.web.inspection.legend import Caption, Legend, false_colour, spread
 
-TOLERANCE = 0.02  # relative depth by which a point may lie behind what a view sees and still be seen
+TOLERANCE = 0.02  # relative depth by which a point may lie behind what a view sees and still be visible
 PAIRS_CPU = 2_000_000  # (pixel, view) pairs of an image, at most; of more, every Nth pixel is counted
 PAIRS_GPU = 200_000_000
 COUNTS = np.array(

@@ -139,7 +139,7 @@ class EditPanel(Panel):
         buttons.on_click(lambda _: act())
 
     def _build_resume(self, gui: Any) -> None:
-        """A button for edits of an earlier session; looking for them reads the whole scene, so in a thread."""
+        """A button for edits of an earlier session; looking for them reads the complete scene, so in a thread."""
         button = gui.add_button(
             "Restore edits", visible=False, hint="Edits of an earlier session of this scene"
         )
@@ -182,7 +182,7 @@ class EditPanel(Panel):
             self._tool.stop()
 
     def _choose(self, name: str) -> None:
-        """Starts a tool in place of the active one."""
+        """Starts a tool instead of the active one."""
         if self._tool is not None:
             self._tool.show(False)
         self._tool = self._tools.get(name)

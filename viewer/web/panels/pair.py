@@ -114,7 +114,7 @@ class PairPanel(Panel):
 
     def report(self, report: StreamReport) -> None:
         """Shows the figures, and the colour bar of false colours; sends only what changed."""
-        own = report.caption == self._painter.caption  # else at a photograph, which has a bar of its own
+        own = report.caption == self._painter.caption  # else at an image, which has a bar of its own
         legend = legend_of(self._painter.caption) if own else None
         text = table(self._rows()) + (legend.as_html() if legend else "")
         if text != self._shown:

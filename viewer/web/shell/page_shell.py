@@ -1,4 +1,4 @@
-"""The server's end of what lies around the image of one page: kept controls, actions, and what the page is sent."""
+"""The server's end of what lies around the image of one page: retained controls, actions, and what the page is sent."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PageShell:
 
     Args:
         page: the page, its panels built.
-        panels: of the page; the controls that they list in ``kept`` are kept by the browser.
+        panels: of the page; the controls that they list in ``kept`` are retained by the browser.
     """
 
     def __init__(self, page: Page, panels: Sequence[Panel]) -> None:
@@ -54,12 +54,12 @@ class PageShell:
             self._send = _discard
 
     def values(self) -> dict[str, Any]:
-        """The kept controls by name, their values as JSON has them."""
+        """The retained controls by name, their values as JSON has them."""
         values = ((name, handle.value) for name, handle in self._controls.items())
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
 
     def hello(self) -> dict[str, Any]:
-        """What the scripts need to know: a key of the scene, its size, outputs and times, and the kept controls."""
+        """What the scripts need to know: a key of the scene, its size, outputs and times, and the retained controls."""
         page, session = self._page, self._page.session
         output = self._controls.get("Show/Output")
         return {

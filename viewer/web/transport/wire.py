@@ -7,7 +7,7 @@ Page to server, JSON text:
   world [3, 4] in rows, OpenCV axes; ``fov`` is vertical, in radians; the size is that of the canvas in device pixels.
   Sent at most once per animation frame, only if it changed and little waits to be sent.
 * ``{"type": "drawn", "image": k, "decode": ms, "latency": ms or null}``: image k is on the page. ``latency`` is the
-  time from the frame whose camera the image shows until it was drawn, by the clock of the page; null for a further
+  time from the frame whose camera the image shows until it was displayed, by the clock of the page; null for a further
   image of the same camera.
 * ``{"type": "decoders", "video": ["h264", "vp8"]}``: the video codecs that the page decodes, after it has connected;
   again where one has failed, without it. The next frame of video then needs none before it.
@@ -57,7 +57,8 @@ class DrawnMessage:
     Args:
         image: its number.
         decode_ms: time the page took to decode it.
-        latency_ms: from the frame whose camera it shows until it was drawn; None for a further image of that camera.
+        latency_ms: from the frame whose camera it shows until it was displayed; None for a further image of that
+            camera.
     """
 
     image: int

@@ -28,7 +28,12 @@ from luxel.render.train.config import Checkpoints
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.scenes import open as open_capture
 from luxel.scenes.captures.lenses.lens import Lens, distort_points
-from luxel.scenes.captures.lenses.stored_lenses import counted_pixels, image_circle, kept_camera, lens_row
+from luxel.scenes.captures.lenses.stored_lenses import (
+    counted_pixels,
+    image_circle,
+    kept_camera,
+    lens_row,
+)
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.synthetic.captures.fisheye_capture import fisheye_camera, write_fisheye_capture
 

@@ -76,12 +76,12 @@ def test_places_of_obj_files_that_are_wrong(tmp_path, lines, problem):
 @pytest.mark.parametrize(
     ("material", "said"),
     [
-        ("newmtl surface\nmap_Kd none.png\n", "its texture 'none.png' is not beside it"),
-        ("newmtl surface\nmap_Kd ../outside.png\n", "'../outside.png' is not beside it"),
-        ("newmtl surface\nmap_Kd a\0b.png\n", "is not beside it"),
+        ("newmtl surface\nmap_Kd none.png\n", "its texture 'none.png' is not alongside it"),
+        ("newmtl surface\nmap_Kd ../outside.png\n", "'../outside.png' is not alongside it"),
+        ("newmtl surface\nmap_Kd a\0b.png\n", "is not alongside it"),
         ("newmtl surface\nmap_Kd a.png\nnewmtl other\nmap_Kd b.png\n", ""),
         ("newmtl surface\n", ""),
-        (None, "its materials 'a.mtl' is not beside it"),
+        (None, "its materials 'a.mtl' is not alongside it"),
     ],
 )
 def test_textures_that_are_not_there_are_said_and_left_out(tmp_path, caplog, material, said):

@@ -33,7 +33,7 @@ def test_text_says_what_was_found(capture: Path, capsys: pytest.CaptureFixture[s
     assert main(["inspect", str(capture)]) == 0
     out = capsys.readouterr().out
     assert "photographs: 36, of which 5 are held out" in out and "size: 180x120 pixels" in out
-    assert f"1 of 36 photographs are much less sharp than their neighbours: {BLURRED}." in out
+    assert f"1 of 36 images are much less sharp than their neighbours: {BLURRED}." in out
     assert "train with --downweight-blur" in out
 
 

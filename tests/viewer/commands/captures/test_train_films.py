@@ -88,7 +88,7 @@ def test_a_film_trains_with_one_command(tmp_path: Path, capsys: pytest.CaptureFi
     write_video(film, images_seen(walk()), RATE)
     train(film, run, "--steps", "200")
     said = capsys.readouterr()
-    assert f"{FRAMES} of {FRAMES} photographs have a pose" in said.out + said.err
+    assert f"{FRAMES} of {FRAMES} images have a pose" in said.out + said.err
     assert held_out_psnr(said.out) > 19
     assert (run / "eval" / "index.html").is_file() and scenes.load_primitives(run).count > 1000
 

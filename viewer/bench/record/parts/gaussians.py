@@ -61,7 +61,7 @@ PARTS = (
         Training(preset="fast", settings=("steps=12000",)),
         "chair, fast preset, 12,000 steps",
     ),
-    part("fox", *_FOX, 35, _DEFAULT, "fox, from 50 photographs alone, 30,000 steps"),
+    part("fox", *_FOX, 35, _DEFAULT, "fox, from 50 images alone, 30,000 steps"),
     part("fox-fast", *_FOX, 15, _FAST),
     part("plush", *_PLUSH, 45, _DEFAULT, "plush (COLMAP), 30,000 steps"),
     part("plush-fast", *_PLUSH, 20, _FAST, "plush, fast preset"),
