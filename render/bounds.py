@@ -70,13 +70,15 @@ class Folder:
 
     def require(self, name: str, path: Path) -> None:
         """Raises LuxelError where a file is instead of the folder ``path`` of the option ``name``."""
-        for place in (path, *path.parents):
+        for position in (path, *path.parents):
             with contextlib.suppress(
                 OSError
             ):  # such as a loop of links, which the reader of the folder reports
-                if place.exists():
-                    if not place.is_dir():
-                        raise LuxelError(f"{name} {path}: {place} is a file.", "Give the name of a folder.")
+                if position.exists():
+                    if not position.is_dir():
+                        raise LuxelError(
+                            f"{name} {path}: {position} is a file.", "Give the name of a folder."
+                        )
                     return
 
 

@@ -29,10 +29,10 @@ from luxel.scenes.runs import (
     check_axes,
     is_field_run,
     is_run,
-    keeps_lenses,
     load_any_scene,
     load_run_field,
     load_run_scene,
+    retains_lenses,
 )
 
 
@@ -42,7 +42,7 @@ def load_run(path: Path, options: LoadOptions = DEFAULT) -> Scene:
     if is_field_run(path):
         return field_scene(load_run_field(path).to(options.device))
     parameters = load_run_scene(path, keep_non_finite=options.keep_non_finite)
-    return _primitives(parameters, facts_of_run(path), options, lenses=keeps_lenses(path))
+    return _primitives(parameters, facts_of_run(path), options, lenses=retains_lenses(path))
 
 
 def facts_of_run(path: Path) -> SceneFacts:

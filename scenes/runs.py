@@ -82,7 +82,7 @@ def is_field_run(path: Path) -> bool:
     return path.is_dir() and has_config(path) and "field" in RunFolder.read_body(path)["config"]
 
 
-def keeps_lenses(path: Path) -> bool:
+def retains_lenses(path: Path) -> bool:
     """Whether a folder is that of a run that was trained on images of distorted lenses (`--lens keep`)."""
     about = RunFolder.read_body(path).get("capture") if path.is_dir() and has_config(path) else None
     return isinstance(about, dict) and about.get("lens") == "keep"
@@ -124,17 +124,17 @@ def newer_checkpoint(folder: Path, name: str, check: Callable[[Checkpoint], obje
     run = RunFolder.read_body(folder) if has_config(folder) else None
     result, saved = examine(path, run), available(checkpoints)
     reason = result.problem or result.note
-    whole = path.is_file() and not reason  # as far as this can be known
-    if whole and (result.step is None or not saved or saved[0][0] <= result.step):
+    full = path.is_file() and not reason  # as far as this can be known
+    if full and (result.step is None or not saved or saved[0][0] <= result.step):
         return None
     said: list[str] = []
     try:
         checkpoint = load_newest(checkpoints, said.append, run, check)
     except CheckpointError as error:
-        return None if whole else _without_checkpoint(path, result, error if saved else None)
-    if whole and result.step is not None and checkpoint.step <= result.step:
+        return None if full else _without_checkpoint(path, result, error if saved else None)
+    if full and result.step is not None and checkpoint.step <= result.step:
         return None
-    if whole:
+    if full:
         reason = f"{path}: is of step {result.step}, and training has gone on."
     for message in said:
         print_once(message)

@@ -222,11 +222,11 @@ def _nvcc() -> Finding:
     homes = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
     for home in [*homes, "/usr/local/cuda"]:
         places.append(str(Path(home) / "bin" / "nvcc"))
-    for place in places:
-        if isinstance(place, Path):
-            place = next((str(p) for p in sorted(place.glob("cu[0-9]*/bin/nvcc"))), None)
-        if place and Path(place).is_file():
-            return Finding("nvcc", "ok", place)
+    for position in places:
+        if isinstance(position, Path):
+            position = next((str(p) for p in sorted(position.glob("cu[0-9]*/bin/nvcc"))), None)
+        if position and Path(position).is_file():
+            return Finding("nvcc", "ok", position)
     return Finding(
         "nvcc", "note", "no CUDA compiler (needed only to build the kernels)", "pip install 'luxel[nvcc]'"
     )

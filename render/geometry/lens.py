@@ -170,8 +170,8 @@ def project_points(camera: Camera, points: Tensor) -> tuple[Tensor, Tensor, Tens
         else:
             inside = (z > 0) & (torch.hypot(x, y) < lens[LIMIT] * z)
         u, v = image_through(lens, x, y, z)
-    seen = inside & (depth > camera.near) & (depth < camera.far)
-    return torch.stack([fx * u + cx, fy * v + cy], -1), depth, seen
+    visible = inside & (depth > camera.near) & (depth < camera.far)
+    return torch.stack([fx * u + cx, fy * v + cy], -1), depth, visible
 
 
 def image_through(

@@ -159,15 +159,15 @@ class DepthFusion:
         fx, fy, cx, cy = camera.intrinsics.tolist()
         x, y, z = centres.unbind(1)
         reach = (SIDE - 1) * self.spacing * math.sqrt(3) / 2
-        seen = z > camera.near - reach
+        visible = z > camera.near - reach
         for along, f, c, end in ((x, fx, cx, camera.width), (y, fy, cy, camera.height)):
             low, high = c + 1, end + 1 - c  # a pixel of room on either side
-            seen &= f * along + low * z > -reach * math.hypot(f, low)
-            seen &= high * z - f * along > -reach * math.hypot(f, high)
-        rows, chunk = seen.nonzero()[:, 0], CHUNK[self._device.type]
-        if len(rows) < MOSTLY * len(seen):
+            visible &= f * along + low * z > -reach * math.hypot(f, low)
+            visible &= high * z - f * along > -reach * math.hypot(f, high)
+        rows, chunk = visible.nonzero()[:, 0], CHUNK[self._device.type]
+        if len(rows) < MOSTLY * len(visible):
             return list(rows.split(chunk))
-        return [slice(first, first + chunk) for first in range(0, len(seen), chunk)]
+        return [slice(first, first + chunk) for first in range(0, len(visible), chunk)]
 
     def _rays(self, depth: Tensor, camera: Camera) -> tuple[Tensor, Tensor]:
         """Rays of the pixels of known depth, of length 1 along z, in world axes [P, 3]; and which these are, [H, W]."""
@@ -213,8 +213,8 @@ class DepthFusion:
             rows[(slice(None), *target)] = torch.where(there[:, None, None, None], part, -1)
         known = rows >= 0
         reserved = rows[known]
-        seen = self._weights.view(-1)[reserved] >= min_weight
-        values[known] = torch.where(seen, self._distances.view(-1)[reserved], torch.nan)
+        visible = self._weights.view(-1)[reserved] >= min_weight
+        values[known] = torch.where(visible, self._distances.view(-1)[reserved], torch.nan)
         spans = [slice(None, -1), slice(1, None)]
         corners = torch.stack([values[(slice(None), *(spans[c] for c in corner))] for corner in CORNERS], -1)
         inside = (corners < 0).sum(-1)

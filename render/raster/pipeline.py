@@ -203,10 +203,10 @@ def with_capacity(draw: Callable[[int, int], Drawn], projected: Projected, setti
         if len(_ROOM) >= 64:  # counts change while a scene grows
             _ROOM.clear()
         # A quarter more than needed; decreases slowly, since the need varies from view to view.
-        seen, instances = (
+        visible, instances = (
             max(n + n // 4 + SPARE, r - r // 16) for n, r in zip(needed, room or (0, 0), strict=True)
         )
-        _ROOM[key] = seen, instances
+        _ROOM[key] = visible, instances
     return drawn
 
 

@@ -234,12 +234,12 @@ class TrainingLoop:
         """The checkpoint of the last step, written unless it exists."""
         return self.saver.final(run, self.steps_done)
 
-    def save_beside(
+    def save_alongside(
         self, run: Run[Any, Any], results: Callable[[], Written], work: Callable[[], Done]
     ) -> tuple[Path | None, Written, Done]:
         """The checkpoint of the last step, and results of the run, while ``work`` is done; see
-        `Saver.save_beside`."""
-        return self.saver.save_beside(run, self.steps_done, results, work)
+        `Saver.save_alongside`."""
+        return self.saver.save_alongside(run, self.steps_done, results, work)
 
     def say_how_to_resume(self, run: Run[Any, Any], saved: Path | None) -> None:
         """The message after Ctrl-C.

@@ -112,9 +112,9 @@ def next_view(
     score = torch.where(shown >= least, new + 1e-3 * shown, 0).sum(1)
     if not bool((score > 0).any()):
         score = shown.sum(1)
-    for place in score.argsort(descending=True).tolist():
-        if float(score[place]) > 0 and weights.views[place].name not in looked:
-            return weights.views[place]
+    for position in score.argsort(descending=True).tolist():
+        if float(score[position]) > 0 and weights.views[position].name not in looked:
+            return weights.views[position]
     return None
 
 

@@ -242,8 +242,8 @@ def _adopt_earlier(output: OutputFolder) -> None:
         return
     with contextlib.suppress(OSError, JsonError):
         _read_body(output.path / FILE)
-        place = output.path / FOLDER
-        names = [f"{FOLDER}/{name}" for name in os.listdir(place) if _OBJECT.fullmatch(f"{FOLDER}/{name}")]
+        position = output.path / FOLDER
+        names = [f"{FOLDER}/{name}" for name in os.listdir(position) if _OBJECT.fullmatch(f"{FOLDER}/{name}")]
         output.adopt([FILE, *(name for name in names if _is_named_by_content(output.path / name))])
 
 

@@ -262,17 +262,17 @@ class Propagation:
             value: see there.
             skipped: gets why there is no vote.
         """
-        whole, voted = shown.labels == value, shown.voted == value
-        pixels = int(whole.sum())
+        full, voted = shown.labels == value, shown.voted == value
+        pixels = int(full.sum())
         if pixels < self.options.least_pixels:
             if pixels:
                 skipped.append((view.name, label, f"only {pixels} pixels are visible"))
             return None
         known = shown.voted != NO_LABEL
         if int(voted.sum()) < self.options.least_pixels:
-            voted, known = whole, torch.ones_like(known)
+            voted, known = full, torch.ones_like(known)
         best: tuple[float, float, MaskChoice, int] | None = None
-        for mask in [voted] if mask_iou(voted, whole) > ALIKE else [voted, whole]:
+        for mask in [voted] if mask_iou(voted, full) > ALIKE else [voted, full]:
             choice = self._masks(view, [innermost_point(mask)], trimmed_box(mask))
             agreements = mask_ious(choice.masks & known, voted)
             for index, (sure, agreement) in enumerate(

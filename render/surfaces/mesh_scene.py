@@ -138,8 +138,8 @@ class MeshScene:
         Those of vertices, whatever seams a texture has, except where a triangle is so oblique to them that the edge is
         a sharp one: there that of the triangle.
         """
-        whole = merged(self.mesh)
-        smooth = whole.vertex_normals()[whole.faces.long()]
+        full = merged(self.mesh)
+        smooth = full.vertex_normals()[full.faces.long()]
         own = torch.nn.functional.normalize(self.mesh.face_vectors(), dim=-1)[:, None]
         sharp = (smooth * own).sum(-1, keepdim=True) < SHARP
         return torch.where(sharp, own, smooth).flatten(1)

@@ -181,8 +181,8 @@ def without_small_parts(surface: FusedSurface, least: float) -> FusedSurface:
     faces = surface.mesh.faces.long()
     of_face = components(surface.mesh)[faces[:, 0]]
     sizes = torch.bincount(of_face)
-    kept = faces[sizes[of_face] >= least * sizes.max()]
-    used, renamed = kept.unique(return_inverse=True)
+    retained = faces[sizes[of_face] >= least * sizes.max()]
+    used, renamed = retained.unique(return_inverse=True)
     mesh = TriangleMesh(surface.mesh.vertices[used], renamed.view(-1, 3).to(torch.int32))
     return FusedSurface(mesh, surface.colours[used])
 

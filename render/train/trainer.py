@@ -286,7 +286,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
         self.loop.wait_for_device()
         scores: Any = {"lpips": self.config.lpips, "save_renders": self.config.save_renders}
         write, stopped = self._export and partial(self._export, self.scene), reason == "interrupted"
-        path, scene, evaluation = self.loop.save_beside(
+        path, scene, evaluation = self.loop.save_alongside(
             self,
             lambda: write and self.folder.save_file("scene.ply", write, self.steps_done),
             lambda: None if stopped else self.evaluate(**scores),

@@ -32,7 +32,7 @@ from luxel.scenes.captures.images.images import (
     undistorted_reader,
 )
 from luxel.scenes.captures.images.masks import are_cutouts, find_masks, have_transparency, mask_of
-from luxel.scenes.captures.lenses.stored_lenses import kept_camera, lens_row
+from luxel.scenes.captures.lenses.stored_lenses import distorted_camera, lens_row
 from luxel.scenes.captures.panoramas.cutting import cut_panoramas
 from luxel.scenes.captures.panoramas.layout import PanoramaOptions
 from luxel.scenes.errors import CaptureError
@@ -175,7 +175,7 @@ def open(
         )
     root = path if path.is_dir() else path.parent
     use = _mask_use(root, contents, mask_use)
-    readers = _readers(contents, use, max_size, progress, keep_lens=lens == "keep")
+    readers = _readers(contents, use, max_size, progress, retain_lens=lens == "keep")
     if lens == "keep" and not any(source.lens.distorted for source in contents.images):
         contents.warnings.append("The images have no lens distortion, so lens='keep' has no effect.")
     straight = {name: undistorted_reader(reader) for name, reader in readers.items()}
@@ -206,7 +206,7 @@ def open(
                 root, contents, posed, cache_dir=cache_dir, on_progress=progress
             )
     train, test, rule = _split(contents, holdout_every, readers, max_size)
-    if depths and any(readers[name].lens_kept for name in depths):
+    if depths and any(readers[name].lens_retained for name in depths):
         contents.warnings.append("Depth maps are not used with lens='keep': they are of undistorted images.")
     names = shorten_names(contents.images)
     centre = estimate_centre(cam_to_world, contents.points.xyz)
@@ -232,7 +232,7 @@ def open(
         reprojection_error=contents.reprojection_error,
         pose_report=contents.pose_report,
         exposures=exposures,
-        depths={names[name]: reader for name, reader in depths.items() if not readers[name].lens_kept},
+        depths={names[name]: reader for name, reader in depths.items() if not readers[name].lens_retained},
     )
 
 
@@ -306,7 +306,7 @@ def _mask_use(root: Path, contents: CaptureContents, masks: str) -> str:
 
 
 def _readers(
-    contents: CaptureContents, use: str, max_size: int | None, progress: Progress, *, keep_lens: bool
+    contents: CaptureContents, use: str, max_size: int | None, progress: Progress, *, retain_lens: bool
 ) -> dict[str, ImageReader]:
     """A reader for each image by name; images are decoded to keep them in memory, or checked where they do not fit."""
     readers = {}
@@ -314,11 +314,11 @@ def _readers(
         width, height = target_size(source.lens, max_size)
         mask = mask_of(source)
         readers[source.name] = ImageReader(
-            source.path, source.lens, width, height, source.oriented, mask, use, keep_lens
+            source.path, source.lens, width, height, source.oriented, mask, use, retain_lens
         )
     ordered = list(readers.values())
     for reader in ordered:  # raises for invalid lenses before any image is decoded
-        if reader.lens_kept:
+        if reader.lens_retained:
             lens_row(reader.lens, str(reader.path))
         else:
             target_lens(reader.lens, max_size, str(reader.path))
@@ -350,8 +350,8 @@ def _kept(readers: Sequence[ImageReader], progress: Progress) -> bool:
 def view_of(source: SourceImage, reader: ImageReader, name: str, max_size: int | None = None) -> View:
     """The view of an image with the camera of what the reader gives."""
     where = str(source.path)
-    lens = target_lens(source.lens, max_size, where, keep=reader.lens_kept)
-    camera = kept_camera(lens, source.world_to_cam, where, reader.circle)
+    lens = target_lens(source.lens, max_size, where, keep=reader.lens_retained)
+    camera = distorted_camera(lens, source.world_to_cam, where, reader.circle)
     return View(name, camera, reader, source.time, source.path, frame_interval=source.frame_interval)
 
 

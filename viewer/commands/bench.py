@@ -105,9 +105,11 @@ class Raster(Options):
         def keep(results: dict[str, Any]) -> None:
             row = results["rows"][-1]
             noun = PRIMITIVES[row["primitive"]].noun
-            place = f"{row['scene']} {row['width']}x{row['height']}, {row['gaussians']:,} {noun}"
+            position = f"{row['scene']} {row['width']}x{row['height']}, {row['gaussians']:,} {noun}"
             times = [result["times"][PASSES[-1]]["median"] for result in row["results"].values()]
-            print(f"{place}: " + ", ".join(f"{ms:.2f}" for ms in times) + " ms", file=sys.stderr, flush=True)
+            print(
+                f"{position}: " + ", ".join(f"{ms:.2f}" for ms in times) + " ms", file=sys.stderr, flush=True
+            )
             report.write(self.out, "raster", results, raster_report.TITLE, raster_report.sections(results))
 
         rows = [(scene, sizes or scene.sizes or usual) for scene in chosen]

@@ -88,8 +88,8 @@ class Fields(Options):
         def keep(results: dict[str, Any]) -> None:
             row = results["rows"][-1]
             times = [f"{frame['times']['median']:.2f} ms" for frame in row["frames"]]
-            place = f"{row['field']}, {row['encoding']} ({row['whole_seconds']:.1f} s)"
-            print(f"{place}: {', '.join(times) or 'failed'}", file=sys.stderr, flush=True)
+            position = f"{row['field']}, {row['encoding']} ({row['whole_seconds']:.1f} s)"
+            print(f"{position}: {', '.join(times) or 'failed'}", file=sys.stderr, flush=True)
             report.write(self.out, "fields", results, fields_report.TITLE, fields_report.sections(results))
 
         def make(kind: FieldName) -> FieldDataset:

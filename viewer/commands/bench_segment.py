@@ -127,7 +127,7 @@ def _line(row: dict[str, Any]) -> str:
     if row["failures"]:
         return f"{row['part']}: failed"
     if row["part"] == "quality":
-        place = f"{row['primitive']}, {row['provider']}, {row['views']} views"
-        return f"{place}: mIoU {100 * row['miou']:.2f} % in {row['seconds']:.1f} s"
+        position = f"{row['primitive']}, {row['provider']}, {row['views']} views"
+        return f"{position}: mIoU {100 * row['miou']:.2f} % in {row['seconds']:.1f} s"
     times = ", ".join(f"{name} {result['median']:.3g}" for name, result in row["times"].items())
     return f"{row['part']} at {row['width']}x{row['height']}: {times} ms"

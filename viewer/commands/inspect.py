@@ -115,12 +115,12 @@ def facts_of(inspection: Inspection, expected: TrainingEstimate | None = None) -
 
     capture, measures = inspection.capture, inspection.measures
     views = capture.views
-    seen = np.isfinite(measures.samples).any(1).sum()
+    visible = np.isfinite(measures.samples).any(1).sum()
     facts = {
         "format": capture.format,
         "photographs": f"{len(views)}, of which {len(capture.test)} are held out ({capture.holdout})",
         "size": _sizes(inspection),
-        "points": f"{len(capture.points.xyz):,}; {seen} of {len(views)} images see some of them",
+        "points": f"{len(capture.points.xyz):,}; {visible} of {len(views)} images see some of them",
     }
     if capture.pose_report:
         facts["poses"] = capture.pose_report

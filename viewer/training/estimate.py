@@ -72,13 +72,13 @@ class TrainingEstimate:
 
     def facts(self) -> dict[str, str]:
         """The estimate by name, for a person."""
-        place = "read from disk step by step" if not self.kept else "kept in the memory of this machine"
-        place += ", streamed to the GPU" if self.gpu and self.streamed else ""
+        position = "read from disk step by step" if not self.kept else "kept in the memory of this machine"
+        position += ", streamed to the GPU" if self.gpu and self.streamed else ""
         host = f"{_gib(self.host_bytes)} of this machine"
         memory = f"{_gib(self.device_bytes)} of the GPU and {host}" if self.gpu else host
         grows = f"up to {self.last:,} {self.noun}"
         facts = {
-            "memory of the images": f"{_gib(self.image_bytes)}, {place}",
+            "memory of the images": f"{_gib(self.image_bytes)}, {position}",
             "memory of a training": f"about {memory} with the preset {self.preset} and {grows}",
         }
         if self.seconds is not None:

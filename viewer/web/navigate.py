@@ -95,7 +95,7 @@ class Pose:
         world_to_cam = np.eye(4)
         world_to_cam[:3, :3], world_to_cam[:3, 3] = rotation.T, -rotation.T @ self.position
         focal = 0.5 * self.height / math.tan(0.5 * self.fov_y)
-        whole = Camera(
+        full = Camera(
             torch.tensor(world_to_cam, dtype=torch.float32),
             torch.tensor([focal, focal, 0.5 * self.width, 0.5 * self.height], dtype=torch.float32),
             self.width,
@@ -103,7 +103,7 @@ class Pose:
             near,
             far,
         )
-        return whole.resized(width, height)
+        return full.resized(width, height)
 
 
 def clamped_size(width: float, height: float) -> tuple[int, int]:
@@ -151,12 +151,12 @@ def find_extent(
         radius = float(np.median(np.linalg.norm(centres - centre, axis=1)))
         upward = -poses[:, :3, 1].mean(0) if up is None else np.asarray(up, float)
     else:
-        places = marks().detach()
-        places = places[:: max(1, len(places) // 100_000)].cpu().double().numpy()
-        places = places[np.isfinite(places).all(axis=1)]
-        centre = np.median(places, axis=0) if len(places) else np.zeros(3)
-        distances = np.linalg.norm(places - centre, axis=1)
-        radius = 3.2 * float(np.quantile(distances, 0.8)) if len(places) else 1.0
+        positions = marks().detach()
+        positions = positions[:: max(1, len(positions) // 100_000)].cpu().double().numpy()
+        positions = positions[np.isfinite(positions).all(axis=1)]
+        centre = np.median(positions, axis=0) if len(positions) else np.zeros(3)
+        distances = np.linalg.norm(positions - centre, axis=1)
+        radius = 3.2 * float(np.quantile(distances, 0.8)) if len(positions) else 1.0
         upward = np.array([0.0, -1.0, 0.0]) if up is None else np.asarray(up, float)
     length = float(np.linalg.norm(upward))
     if not length > 1e-6:

@@ -20,8 +20,8 @@ def camera_rays_reference(cam_to_unit: Tensor, intrinsics: Tensor, width: int, h
     across = (torch.arange(width, dtype=cam_to_unit.dtype, device=cam_to_unit.device) + 0.5 - cx) / fx
     down = (torch.arange(height, dtype=cam_to_unit.dtype, device=cam_to_unit.device) + 0.5 - cy) / fy
     v, u = torch.meshgrid(down, across, indexing="ij")
-    seen = torch.stack([u, v, torch.ones_like(u)], -1).view(-1, 3) @ cam_to_unit[:, :3].T
-    directions = torch.nn.functional.normalize(seen, dim=-1)
+    rays = torch.stack([u, v, torch.ones_like(u)], -1).view(-1, 3) @ cam_to_unit[:, :3].T
+    directions = torch.nn.functional.normalize(rays, dim=-1)
     return torch.cat([cam_to_unit[:, 3].expand_as(directions), directions], -1)
 
 
@@ -46,7 +46,7 @@ def sphere_trace_reference(
     """Rays to where a distance becomes 0 (Hart 1996, "Sphere Tracing"); all of them are evaluated at each step.
 
     Args:
-        seen: origins and unit directions in the unit box, [M, 6].
+        rays: origins and unit directions in the unit box, [M, 6].
         distance: gives the distance at positions, [M, 3] to [M].
         tolerance: a distance below this, plus ``widening`` times ray_t, is a hit.
         steps: of each ray.

@@ -31,15 +31,15 @@ def visible_samples_reference(
     """
     first, count = ranges.long().unbind(-1)
     most = int(count.max().item()) if len(count) else 0
-    place = torch.arange(most, device=density.device)
-    inside = place < count[:, None]
-    index = torch.where(inside, first[:, None] + place, 0)
+    position = torch.arange(most, device=density.device)
+    inside = position < count[:, None]
+    index = torch.where(inside, first[:, None] + position, 0)
     depths = torch.where(inside, scale * density.clamp(-15, 15).exp()[index] * dt[index], 0)
     reached = (depths - depths.cumsum(-1)).exp()
     alpha = -torch.expm1(-depths)
-    seen = inside & (reached >= min_transmittance) & (alpha >= min_alpha)
+    visible = inside & (reached >= min_transmittance) & (alpha >= min_alpha)
     near = (reached / min_transmittance - 1).abs()
     if min_alpha > 0:
         near = torch.minimum(near, (alpha / min_alpha - 1).abs())
     near = torch.where(inside, near, torch.inf)
-    return seen, near.amin(-1) if most else near.new_full((len(count),), torch.inf)
+    return visible, near.amin(-1) if most else near.new_full((len(count),), torch.inf)

@@ -107,7 +107,7 @@ class Saver:
         """The checkpoint of the last step, written unless it exists."""
         return self._existing(run, step) or self.save(run, step)
 
-    def save_beside(
+    def save_alongside(
         self, run: Saved, step: int, results: Callable[[], Written], work: Callable[[], Done]
     ) -> tuple[Path | None, Written, Done]:
         """Writes the checkpoint of the last step and the results in two threads, while ``work`` is done here.

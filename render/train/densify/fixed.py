@@ -41,8 +41,8 @@ class FixedCount(Strategy):
             return None
         scene = store.scene
         keep = (scene.opacities >= self.prune_opacity) & finite(scene)
-        kept = int(keep.sum())
-        if kept == scene.count:
+        retained = int(keep.sum())
+        if retained == scene.count:
             return None
         store.select(keep)
-        return Refinement(pruned=scene.count - kept)
+        return Refinement(pruned=scene.count - retained)

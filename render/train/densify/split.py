@@ -99,8 +99,8 @@ class SplitStrategy(Strategy):
             store.replace(chosen, first)
             store.append(second)
             lives = torch.cat([lives, lives.new_ones(second.count)])
-        kept = int(lives.sum())
-        pruned = lives.numel() - kept
+        retained = int(lives.sum())
+        pruned = lives.numel() - retained
         if pruned:
             store.select(lives)
         return Refinement(split=chosen.numel(), pruned=pruned)

@@ -111,11 +111,11 @@ class RollingShutter:
 
     def seen(self, views: Sequence[View]) -> list[View]:
         """Views, out of those given at the start, with the shutters that held-out views are rendered with."""
-        place = {view.name: number for number, view in enumerate(self._views)}
+        position = {view.name: number for number, view in enumerate(self._views)}
         rows = shutter_row(self.factor * self._every, self._direction).cpu()
         return [
-            replace(view, camera=replace(view.camera, shutter=rows[place[view.name]]))
-            if view.name in place
+            replace(view, camera=replace(view.camera, shutter=rows[position[view.name]]))
+            if view.name in position
             else view
             for view in views
         ]

@@ -27,8 +27,8 @@ def brightness(measures: Measures) -> np.ndarray:
     for _ in range(4):  # a point's colour is the median over views, given their brightness
         colour = np.nanmedian(logs - gains[:, None], axis=0)
         for row, values in enumerate(logs):
-            seen = np.isfinite(values)
-            gains[row] = np.median(values[seen] - colour[seen]) if seen.sum() >= MIN_POINTS else 0.0
+            visible = np.isfinite(values)
+            gains[row] = np.median(values[visible] - colour[visible]) if visible.sum() >= MIN_POINTS else 0.0
     enough = np.isfinite(logs).sum(1) >= MIN_POINTS
     out[enough] = gains[enough]
     return out

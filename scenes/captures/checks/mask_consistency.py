@@ -41,8 +41,8 @@ def left_out(capture: Capture, measures: Measures) -> np.ndarray:
         known[index] = (depth > 0) & (column >= 0) & (column < width) & (line >= 0) & (line < height)
         x, y = column[known[index]].astype(int), line[known[index]].astype(int)
         inside[index, known[index]] = mask[y, x]
-    seen = known.sum(0)
-    hull = (seen >= SEEN * len(rows)) & (inside.sum(0) >= KEPT * seen)
+    visible = known.sum(0)
+    hull = (visible >= SEEN * len(rows)) & (inside.sum(0) >= KEPT * visible)
     if hull.any():
         missing = (known & ~inside)[:, hull].sum(1) / np.maximum(known[:, hull].sum(1), 1)
         out[rows] = missing

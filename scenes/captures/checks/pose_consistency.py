@@ -18,10 +18,10 @@ CONTRAST = 2.0  # standard deviation of details, of 255, that points must have i
 def correlations(measures: Measures) -> np.ndarray:
     """Correlation of the details at points in each view with their median in the nearest views, [V]; NaN: unknown."""
     details = measures.details
-    seen = np.isfinite(details)
+    visible = np.isfinite(details)
     out = np.full(len(details), np.nan)
     for row, around in enumerate(measures.neighbours):
-        shared = seen[row] & (seen[around].sum(0) >= MIN_VIEWS)
+        shared = visible[row] & (visible[around].sum(0) >= MIN_VIEWS)
         if shared.sum() < MIN_POINTS:
             continue
         own, others = details[row, shared], np.nanmedian(details[around][:, shared], axis=0)

@@ -9,7 +9,7 @@ import numpy as np
 from luxel.render.geometry.camera import View
 from luxel.scenes.captures.depth.depth_maps import against_points
 from luxel.scenes.captures.depth.points import FirstOf, PointDepth, thinned
-from luxel.scenes.captures.depth.tracks import seen_points
+from luxel.scenes.captures.depth.tracks import visible_points
 from luxel.scenes.captures.formats.colmap import COLMAP, find_model
 from luxel.scenes.captures.open_capture import Capture
 from luxel.scenes.errors import CaptureError
@@ -100,7 +100,7 @@ def _pixels(view: View) -> np.ndarray:
 def _tracks(capture: Capture) -> dict[str, np.ndarray]:
     """The points that each image of a COLMAP model sees, by its name; none of other captures."""
     folder = find_model(capture.path) if capture.format == COLMAP.name else None
-    return seen_points(folder) if folder is not None else {}
+    return visible_points(folder) if folder is not None else {}
 
 
 def _of_view(view: View, tracks: dict[str, np.ndarray]) -> np.ndarray | None:

@@ -132,15 +132,15 @@ def read_colmap(
     read = read_model(folder)
     root = images or _image_folder(path, folder, read)
     sources: list[SourceImage] = []
-    paths, seen = [], set()
+    paths, visited = [], set()
     for name, _, _ in read.images:
         where = f"{folder}: image {name!r}"
         file = inside_capture(root, name, where)
         if not file.is_file():
             raise CaptureError(f"{where}: the image {file} is missing.", "Put all images of the model there.")
-        if name in seen:
+        if name in visited:
             raise CaptureError(f"{where}: the image is listed twice.", CUT_SHORT)
-        seen.add(name)
+        visited.add(name)
         paths.append(file)
     headers: dict[int, ImageHeader] = {}
     for_each(lambda i: headers.__setitem__(i, read_header(paths[i])), len(paths))

@@ -60,9 +60,9 @@ def read_transforms(path: Path, options: ReadOptions) -> CaptureContents:
         files = [path]
     else:
         folder = path if path.is_dir() else path.parent
-        whole = folder / "transforms.json"
+        full = folder / "transforms.json"
         split = [folder / f"transforms_{part}.json" for part in ("train", "test", "val")]
-        files = [file for file in split if file.is_file()] if split[0].is_file() else [whole]
+        files = [file for file in split if file.is_file()] if split[0].is_file() else [full]
         if len(files) == 3:
             files.pop()  # with a test split, validation views are in neither split
     folder = files[0].parent
@@ -121,14 +121,14 @@ def _photos(folder: Path, frames: list[tuple[Document, Document, Path]]) -> list
     headers: dict[int, ImageHeader] = {}
     for_each(lambda i: headers.__setitem__(i, read_header(paths[i])), len(paths))
     sources: list[tuple[SourceImage, Path]] = []
-    seen: dict[Path, str] = {}
+    visited: dict[Path, str] = {}
     for index, (document, frame, file) in enumerate(frames):
         where, path = wheres[index], paths[index]
-        if path in seen:
+        if path in visited:
             raise CaptureError(
-                f"{where}: the image is listed twice ({seen[path]}).", "Remove one of the frames."
+                f"{where}: the image is listed twice ({visited[path]}).", "Remove one of the frames."
             )
-        seen[path] = where
+        visited[path] = where
         pose = rigid_from_matrix(frame.get("transform_matrix"), where) @ OPENGL_TO_OPENCV
         lens, oriented = lens_of(document, frame, headers[index], where)
         mask = frame.get("mask_path")

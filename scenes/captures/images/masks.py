@@ -79,12 +79,12 @@ def are_cutouts(sources: Sequence[SourceImage]) -> bool:
     if not masked:
         return False
     chosen = [masked[i] for i in np.unique(np.linspace(0, len(masked) - 1, SAMPLE).astype(int))]
-    kept, border = [], []
+    retained, border = [], []
     for source in chosen:
         mask = read_mask(source.mask, source.lens.width, source.lens.height) >= 128  # type: ignore[arg-type]
-        kept.append(mask.mean())
+        retained.append(mask.mean())
         border.append(np.concatenate([mask[0], mask[-1], mask[:, 0], mask[:, -1]]).mean())
-    return bool(np.mean(kept) < CUTOUT_FRACTION and np.mean(border) < CUTOUT_BORDER)
+    return bool(np.mean(retained) < CUTOUT_FRACTION and np.mean(border) < CUTOUT_BORDER)
 
 
 def have_transparency(sources: Sequence[SourceImage]) -> bool:

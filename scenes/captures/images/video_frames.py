@@ -117,11 +117,11 @@ def select(measures: Sequence[FrameMeasure], count: int | None) -> tuple[list[Fr
     values = np.array([measure.sharpness for measure in candidates])
     around = [np.median(values[max(0, i - AROUND) : i + AROUND + 1]) for i in range(len(values))]
     sharp = [m for m, usual in zip(candidates, around, strict=True) if m.sharpness >= BLURRED * usual]
-    kept: list[FrameMeasure] = []
+    retained: list[FrameMeasure] = []
     for measure in sharp:
-        if not kept or float(np.abs(measure.thumbnail - kept[-1].thumbnail).mean()) >= SAME:
-            kept.append(measure)
-    return kept, len(candidates) - len(sharp), len(sharp) - len(kept)
+        if not retained or float(np.abs(measure.thumbnail - retained[-1].thumbnail).mean()) >= SAME:
+            retained.append(measure)
+    return retained, len(candidates) - len(sharp), len(sharp) - len(retained)
 
 
 def decode_frames(path: Path, chosen: Sequence[FrameMeasure]) -> Iterator[tuple[FrameMeasure, np.ndarray]]:
@@ -163,7 +163,7 @@ def opened_video(path: Path) -> Iterator[tuple[Any, Iterator[Any]]]:
         check_megapixels(path, stream.codec_context.width, stream.codec_context.height)
         stream.thread_type = "AUTO"
         size = (stream.codec_context.width, stream.codec_context.height)
-        yield stream, (frame for frame in container.decode(stream) if _is_whole(path, frame, size))
+        yield stream, (frame for frame in container.decode(stream) if _is_complete(path, frame, size))
 
 
 def _opened(path: Path) -> Any:
@@ -182,7 +182,7 @@ def _opened(path: Path) -> Any:
         ) from None
 
 
-def _is_whole(path: Path, frame: Any, size: tuple[int, int]) -> bool:
+def _is_complete(path: Path, frame: Any, size: tuple[int, int]) -> bool:
     """Whether a frame is not damaged and of the size of the others; checks its pixels where it is not."""
     if (frame.width, frame.height) != size:
         check_megapixels(path, frame.width, frame.height)

@@ -25,8 +25,8 @@ def refine_lens(pycolmap: Any, model: Any) -> Any:
         pycolmap: the module.
         model: a pycolmap.Reconstruction after bundle adjustment.
     """
-    seen = Counter(model.images[key].camera_id for key in model.reg_image_ids())
-    determined = {key for key, count in seen.items() if count >= MIN_IMAGES}
+    visible = Counter(model.images[key].camera_id for key in model.reg_image_ids())
+    determined = {key for key, count in visible.items() if count >= MIN_IMAGES}
     if not determined:
         return model
     adjusted = pycolmap.Reconstruction(model)

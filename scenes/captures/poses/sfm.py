@@ -31,7 +31,7 @@ from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.reading import read_bytes
 
 VERSION = 3  # increased when a change of what estimates poses invalidates cached results
-MIN_PHOTOGRAPHS = 3
+MIN_SFM_IMAGES = 3
 MODEL_FILES = (
     "cameras.bin",
     "images.bin",
@@ -69,9 +69,9 @@ def estimate_poses(
             (or 3) have a pose; the camera only turned on the spot; or the poses contradict the matches.
     """
     files = image_files(folder)
-    if len(files) < MIN_PHOTOGRAPHS:
+    if len(files) < MIN_SFM_IMAGES:
         raise CaptureError(
-            f"{folder}: {len(files)} images are too few, at least {MIN_PHOTOGRAPHS} are needed.",
+            f"{folder}: {len(files)} images are too few, at least {MIN_SFM_IMAGES} are needed.",
             "Take more photographs.",
         )
     headers: dict[int, ImageHeader] = {}
@@ -146,7 +146,7 @@ def _check_placed(folder: Path, files: Sequence[Path], contents: CaptureContents
     missing = [file.name for file in files if file.name not in placed]
     shown = ", ".join(missing[:12]) + (f" and {len(missing) - 12} more" if len(missing) > 12 else "")
     problem = f"{folder}: {len(placed)} of {len(files)} images could be placed; not these: {shown}."
-    if missing and len(placed) < max(MIN_PHOTOGRAPHS, MIN_PLACED_FRACTION * len(files)):
+    if missing and len(placed) < max(MIN_SFM_IMAGES, MIN_PLACED_FRACTION * len(files)):
         raise CaptureError(problem, ADVICE)
     if report.refusal:
         raise CaptureError(f"{folder}: no poses could be estimated: {report.refusal}.", ADVICE)

@@ -62,16 +62,16 @@ def read_pairs(pycolmap: Any, database: Path) -> VerifiedPairs:
             for image in images
         }
         keys, geometries = opened.read_two_view_geometries()
-        kept, counts, matches, total = [], [], [], 0
+        retained, counts, matches, total = [], [], [], 0
         for key, geometry in zip(keys, geometries, strict=True):
             index = np.asarray(geometry.inlier_matches, np.int64).reshape(-1, 2)
             total += len(index) > 0
             if len(index) >= MIN_MATCHES:
-                kept.append(pycolmap.pair_id_to_image_pair(key))
+                retained.append(pycolmap.pair_id_to_image_pair(key))
                 counts.append(len(index))
                 matches.append(index[:: -(-len(index) // MAX_MATCHES)])
     sizes = {image.image_id: cameras[image.camera_id] for image in images}
-    ids = np.array(kept, np.int64).reshape(-1, 2)
+    ids = np.array(retained, np.int64).reshape(-1, 2)
     return VerifiedPairs(ids, np.array(counts, np.int64), matches, keypoints, sizes, total)
 
 

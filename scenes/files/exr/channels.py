@@ -198,17 +198,17 @@ def _captured(said: list[str]) -> Iterator[None]:
     """Adds what the library prints on stdout and stderr to ``said``, once the block ends; lines of others are printed
     then."""
     printed = io.StringIO()
-    with _one_at_a_time, tempfile.TemporaryFile() as kept:
+    with _one_at_a_time, tempfile.TemporaryFile() as retained:
         with contextlib.suppress(OSError, ValueError):
             sys.stderr.flush()
-        restore = _diverted(kept.fileno())
+        restore = _diverted(retained.fileno())
         try:
             with contextlib.redirect_stdout(printed):
                 yield
         finally:
             restore()
-            kept.seek(0)
-            errors = kept.read().decode(errors="replace").splitlines(keepends=True)
+            retained.seek(0)
+            errors = retained.read().decode(errors="replace").splitlines(keepends=True)
             for lines, out in (
                 (printed.getvalue().splitlines(keepends=True), sys.stdout),
                 (errors, sys.stderr),

@@ -201,14 +201,17 @@ def mesh_glb_chunks(mesh: Mesh, path: Path) -> Iterator[bytes | memoryview]:
 
 def _normals(xyz: np.ndarray, faces: np.ndarray) -> np.ndarray:
     """Normals of vertices, float32 [V, 3] of length 1; the same for vertices at one place, as at seams of a texture."""
-    _, place = np.unique(xyz, axis=0, return_inverse=True)
-    place = place.reshape(-1)
+    _, position = np.unique(xyz, axis=0, return_inverse=True)
+    position = position.reshape(-1)
     a, b, c = xyz.astype(np.float64)[faces].transpose(1, 0, 2)
     vectors = np.cross(b - a, c - a)
     sums = np.stack(
-        [np.bincount(place[faces].ravel(), np.repeat(vectors[:, k], 3), place.max() + 1) for k in range(3)],
+        [
+            np.bincount(position[faces].ravel(), np.repeat(vectors[:, k], 3), position.max() + 1)
+            for k in range(3)
+        ],
         -1,
-    )[place]
+    )[position]
     length = np.linalg.norm(sums, axis=1, keepdims=True)
     known = length > np.finfo(np.float64).tiny
     return np.where(known, sums / np.where(known, length, 1), [0.0, 0.0, 1.0]).astype("<f4")

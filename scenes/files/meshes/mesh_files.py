@@ -145,13 +145,13 @@ def _checked(path: Path, polygons: Polygons) -> Mesh:
     faces = faces[(faces != np.roll(faces, 1, axis=1)).all(axis=1)]
     used, corners = np.unique(faces, return_inverse=True)
     with np.errstate(over="ignore", invalid="ignore"):
-        kept = xyz[used].astype(np.float32)
+        retained = xyz[used].astype(np.float32)
     if not len(faces):
         raise CaptureError(
             f"{path}: there are no triangles in it.", "Give a file with a surface, not only points."
         )
-    if not np.isfinite(kept).all():
-        bad = int(used[~np.isfinite(kept).all(axis=1)][0])
+    if not np.isfinite(retained).all():
+        bad = int(used[~np.isfinite(retained).all(axis=1)][0])
         raise CaptureError(f"{path}: vertex {bad} is not finite.", "Export the mesh again.")
     if texture is not None:
         uv = texture.uv[used].astype(np.float32)
@@ -163,4 +163,4 @@ def _checked(path: Path, polygons: Polygons) -> Mesh:
         texture = texture._replace(uv=uv)
     colours = np.full((len(used), 3), GREY, np.uint8) if rgb is None else rgb[used]
     triangles = corners.reshape(-1, 3).astype(np.int32)
-    return Mesh(kept, np.ascontiguousarray(colours), triangles, texture, facts, rgb is not None)
+    return Mesh(retained, np.ascontiguousarray(colours), triangles, texture, facts, rgb is not None)

@@ -166,7 +166,7 @@ def obj_chunks(mesh: Mesh, path: Path) -> Iterator[bytes]:
     yield from _lines("f %d/%d %d/%d %d/%d\n", np.repeat(mesh.faces + 1, 2, axis=1))
 
 
-def obj_beside(mesh: Mesh, path: Path) -> dict[Path, bytes]:
+def obj_companions(mesh: Mesh, path: Path) -> dict[Path, bytes]:
     """The material and the image of a textured mesh; the colours contain the light, so that none is added."""
     assert mesh.texture is not None
     image = path.with_suffix(".png")
@@ -180,4 +180,4 @@ def _lines(form: str, table: np.ndarray) -> Iterator[bytes]:
         yield (form * len(part) % tuple(part.ravel().tolist())).encode()
 
 
-OBJ = MeshFormat(".obj", obj_polygons, obj_chunks, obj_beside, textured=True)
+OBJ = MeshFormat(".obj", obj_polygons, obj_chunks, obj_companions, textured=True)

@@ -61,8 +61,8 @@ def make_codebook(values: np.ndarray, size: int = SIZE) -> np.ndarray:
 
 def _bin_edges(unique: np.ndarray, masses: np.ndarray) -> np.ndarray:
     """Positions among the ascending values between which bins lie, from 0 to their number, none of them empty."""
-    places = np.linspace(0, masses[-1] - 1, min(BINS, len(unique)))
-    knots = np.unique(unique[np.searchsorted(masses[1:], places, side="right")])
+    positions = np.linspace(0, masses[-1] - 1, min(BINS, len(unique)))
+    knots = np.unique(unique[np.searchsorted(masses[1:], positions, side="right")])
     lengths = np.diff(knots) ** (2 / 3)
     for _ in range(20):  # a gap before values far outside needs no more bins than there are values
         lengths = np.minimum(lengths, 4 * lengths.sum() / BINS)

@@ -251,8 +251,8 @@ def _write_images(stem: Path, view: RenderedView, ground_truth: bool) -> None:
         steps = np.round(view.depth / DEPTH_UNIT)
         if steps.max() > 65535:
             raise ValueError(f"depths must be below {65536 * DEPTH_UNIT:g}, got {view.depth.max():g}")
-        seen = (view.ids > 0)[..., None]
-        normals = np.where(seen, np.round((view.normals + 1) * 127.5), 0)
+        visible = (view.ids > 0)[..., None]
+        normals = np.where(visible, np.round((view.normals + 1) * 127.5), 0)
         images.update(_depth=steps.astype(np.uint16), _normals=normals.astype(np.uint8), _ids=view.ids)
     for kind, pixels in images.items():
         Image.fromarray(pixels).save(stem.with_name(f"{stem.name}{kind}.png"), compress_level=4)

@@ -61,9 +61,9 @@ def write_fisheye_capture(
     folder, random = Path(out), np.random.default_rng([seed, 51])
     (folder / "images").mkdir(parents=True, exist_ok=True)
     frames, clouds = [], []
-    seen = POSE_CAPTURES["room"](views, side, side, seed)
-    scene = StaticScene(seen[0].solids, seed, torch.device("cpu"), shadow_radius=8.0, shadow_side=512)
-    cameras = [fisheye_camera(view.camera, side) for view in seen]
+    posed = POSE_CAPTURES["room"](views, side, side, seed)
+    scene = StaticScene(posed[0].solids, seed, torch.device("cpu"), shadow_radius=8.0, shadow_side=512)
+    cameras = [fisheye_camera(view.camera, side) for view in posed]
     for index, camera in enumerate(cameras):
         image, cloud = _photograph(scene, camera, math.ceil(points / views), random)
         clouds.append(cloud)

@@ -46,12 +46,12 @@ class PoseView:
 
     Args:
         camera: in the frame of what stands still, or of the object on a turntable.
-        seen_from: the camera in the frame of the solids.
+        visible_from: the camera in the frame of the solids.
         solids: what is there.
     """
 
     camera: Camera
-    seen_from: Camera
+    visible_from: Camera
     solids: tuple[StaticSolid, ...]
 
 
@@ -92,7 +92,7 @@ def write_pose_capture(
     frames = []
     for index, view in enumerate(POSE_CAPTURES[kind](views, width, height, seed)):
         scene = StaticScene(view.solids, seed, torch.device("cpu"), shadow_radius=8.0, shadow_side=512)
-        image = as_bytes(scene.render(view.seen_from, samples=SAMPLES).rgb.numpy())
+        image = as_bytes(scene.render(view.visible_from, samples=SAMPLES).rgb.numpy())
         name = f"images/{index:04d}.jpg"
         Image.fromarray(image).save(folder / name, quality=QUALITY, subsampling=0)
         frames.append(frame_entry(name, view.camera))

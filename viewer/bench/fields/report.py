@@ -188,8 +188,8 @@ def _kernels(report: dict[str, Any]) -> Section:
     table = Table(["frame", "kernel", "launches", "ms"], [], words=2)
     for row, frame in _drawn(report):
         for line in frame["kernels"][:KERNELS_SHOWN]:
-            place = f"{row['field']}, {row['encoding']}, {_image(frame)}"
-            table.rows.append([place, line["kernel"], f"{line['launches']:g}", f"{line['ms']:.4f}"])
+            position = f"{row['field']}, {row['encoding']}, {_image(frame)}"
+            table.rows.append([position, line["kernel"], f"{line['launches']:g}", f"{line['ms']:.4f}"])
     text = (
         f"The {KERNELS_SHOWN} longest of each frame, launches and milliseconds per frame; the JSON has all."
     )

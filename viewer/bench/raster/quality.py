@@ -38,9 +38,9 @@ def good_enough(quality: dict[str, Any] | None) -> bool:
 def sample_tiles(camera: Camera, count: int) -> tuple[list[int], Tensor]:
     """``count`` random full tiles (the first where none is whole) and the mask of their pixels, [H, W]."""
     across, down = -(-camera.width // TILE), -(-camera.height // TILE)
-    whole = (camera.width // TILE, camera.height // TILE)
+    full = (camera.width // TILE, camera.height // TILE)
     every = torch.randperm(across * down, generator=torch.Generator().manual_seed(7)).tolist()
-    tiles = [t for t in every if t % across < whole[0] and t // across < whole[1]][:count] or [0]
+    tiles = [t for t in every if t % across < full[0] and t // across < full[1]][:count] or [0]
     mask = torch.zeros(camera.height, camera.width, dtype=torch.bool)
     for tile in tiles:
         row, column = divmod(tile, across)

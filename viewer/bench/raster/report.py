@@ -96,9 +96,9 @@ def _published(report: dict[str, Any]) -> list[Section]:
         machine = report["machine"].get("gpu") or report["machine"].get("processor") or "this machine"
         for row in ours:
             times = best(row, report["backends"][0], PASSES[0])
-            place = f"{row['scene']}, {row['gaussians']:,} {spec.noun}, {_image(row)}"
+            position = f"{row['scene']}, {row['gaussians']:,} {spec.noun}, {_image(row)}"
             fps = f"{1000 / times['median']:.0f}" if times else "–"
-            rows.append([f"this report ({report['backends'][0]})", place, fps, str(machine)])
+            rows.append([f"this report ({report['backends'][0]})", position, fps, str(machine)])
     if not rows:
         return []
     text = (
@@ -121,13 +121,13 @@ def _time_plots(report: dict[str, Any]) -> list[tuple[str, str]]:
         fixed = "pixels" if by == "gaussians" else "scene"
         groups: dict[Any, list[dict[str, Any]]] = {}
         for row in report["rows"]:
-            seen = {
+            visited = {
                 **row,
                 "pixels": row["width"] * row["height"],
                 "family": row["scene"].rsplit("-", 1)[0],
             }
-            key = (seen["family"], seen["pixels"]) if fixed == "pixels" else (seen["scene"],)
-            groups.setdefault(key, []).append(seen)
+            key = (visited["family"], visited["pixels"]) if fixed == "pixels" else (visited["scene"],)
+            groups.setdefault(key, []).append(visited)
         most = sorted(groups.values(), key=lambda group: (len({r[by] for r in group}), group[0]["gaussians"]))
         rows = most[-1] if most else []
         if len({r[by] for r in rows}) < 2:

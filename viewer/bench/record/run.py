@@ -48,23 +48,25 @@ def run_parts(
     """
     started = time.monotonic()
     for number, part in enumerate(parts, start=1):
-        place = f"[{number}/{len(parts)}] {part.name}"
+        position = f"[{number}/{len(parts)}] {part.name}"
         known = results.parts.get(part.name)
         if (
             known is not None
             and known.state == "done"
             and (known.version, known.quick) == (version, setup.quick)
         ):
-            print(f"{place}: done already", flush=True)
+            print(f"{position}: done already", flush=True)
             continue
         if missing := part.missing(setup):
-            print(f"{place}: skipped, --data has no {', '.join(missing)}", flush=True)
+            print(f"{position}: skipped, --data has no {', '.join(missing)}", flush=True)
             continue
         expected = QUICK_SECONDS if setup.quick else part.seconds
         if budget is not None and time.monotonic() - started + expected > budget:
-            print(f"{place}: not started, it takes about {expected:.0f} s; call again to go on", flush=True)
+            print(
+                f"{position}: not started, it takes about {expected:.0f} s; call again to go on", flush=True
+            )
             continue
-        print(f"{place}: {part.title} (about {expected:.0f} s)", flush=True)
+        print(f"{position}: {part.title} (about {expected:.0f} s)", flush=True)
         record = run_part(part, setup, version)
         results = results.with_part(part.name, record)
         save(results)

@@ -76,14 +76,14 @@ def _times(rows: list[dict[str, Any]], gpu: str) -> Section:
     names = [name for name in rows[0]["times"] if name != COLOUR and not name.endswith("stage")]
     stages = [name for name in rows[0]["times"] if name.endswith("stage")]
     head = ["scene", "image", "labels", f"{COLOUR} (ms)", *(f"{name} (ms)" for name in names)]
-    whole = Table([*head, "off the witness"], [], words=2)
+    full = Table([*head, "off the witness"], [], words=2)
     alone = Table(["scene", "image", "labels", *(f"{name} (ms)" for name in stages)], [], words=2)
     for row in rows:
-        place = [f"{row['scene']}, {row['count']:,} {PRIMITIVES[row['primitive']].noun}"]
-        place += [f"{row['width']}x{row['height']}", str(row["labels"])]
+        position = [f"{row['scene']}, {row['count']:,} {PRIMITIVES[row['primitive']].noun}"]
+        position += [f"{row['width']}x{row['height']}", str(row["labels"])]
         cells = [_time(row, name, gpu) for name in (COLOUR, *names)]
-        whole.rows.append([*place, *cells, f"{max(row['off'].values()):.0e}"])
-        alone.rows.append([*place, *(_time(row, name, gpu) for name in stages)])
+        full.rows.append([*position, *cells, f"{max(row['off'].values()):.0e}"])
+        alone.rows.append([*position, *(_time(row, name, gpu) for name in stages)])
     text = (
         "Median milliseconds of a view, all taken in turns in one process, and as multiples of the colour forward "
         "pass. Votes: one label map, with projection and lists. Click to labels: what follows a mask, which is votes, "
@@ -91,7 +91,7 @@ def _times(rows: list[dict[str, Any]], gpu: str) -> Section:
         "largest difference of votes from the gradient of blended features, and of label images from blended one-hot "
         "labels. ! marks votes over twice the colour pass, and on an NVIDIA H200 what misses a goal."
     )
-    return Section("Votes and label images", text, [whole, alone], _plots(rows))
+    return Section("Votes and label images", text, [full, alone], _plots(rows))
 
 
 def _plots(rows: list[dict[str, Any]]) -> list[tuple[str, str]]:

@@ -25,9 +25,9 @@ from luxel.viewer.web.inspection.object_colours import ObjectSource, label_frame
 from luxel.viewer.web.inspection.probe import Contributor, contributors, surface_normal
 from luxel.viewer.web.inspection.shapes import POINT_DILATION, footprints, points, reshapes, solids
 from luxel.viewer.web.inspection.visibility import (
-    SeenCounter,
-    count_seen,
-    shade_seen,
+    VisibilityCounter,
+    count_visible,
+    shade_visibility,
     surface_depth,
 )
 from luxel.viewer.web.session import class_of_primitives
@@ -119,7 +119,7 @@ OUTPUTS = {
 
 
 def _count_seen(frame: Any, scene: Any, camera: Camera, settings: DisplaySettings) -> Any:
-    return count_seen(frame, camera, settings.seen)
+    return count_visible(frame, camera, settings.seen)
 
 
 def _label(frame: Any, scene: Scene, camera: Camera, settings: DisplaySettings) -> Any:
@@ -130,7 +130,7 @@ def _label(frame: Any, scene: Scene, camera: Camera, settings: DisplaySettings) 
 
 # Outputs of static scenes with training cameras; `DisplaySettings.seen` counts the views.
 VIEW_OUTPUTS = {
-    "seen by": Output(shade_seen, "training views that see the surface", DEPTH, measure=_count_seen),
+    "seen by": Output(shade_visibility, "training views that see the surface", DEPTH, measure=_count_seen),
 }
 
 # Outputs of scenes that can be edited; `DisplaySettings.objects` has the objects.
@@ -168,7 +168,7 @@ class DisplaySettings:
     quality: int = 90
     time: float = 0.0
     painter: Painter | None = None
-    seen: SeenCounter | None = None
+    seen: VisibilityCounter | None = None
     objects: ObjectSource | None = None
     overlay: float = OVERLAY
 

@@ -60,7 +60,7 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Photograph:
+class ViewImage:
     """A view with its pixels in memory, and its true ids, uint8 [H, W], if it has any."""
 
     view: View
@@ -127,7 +127,7 @@ class Comparer:
         self._session, self._radius, self._on_change = session, radius, on_change
         self._views: Sequence[View] = session.views
         self._poses = poses_of(self._views)
-        self._photographs: dict[str, Photograph | str] = {}
+        self._photographs: dict[str, ViewImage | str] = {}
         self._key: Any = None
         self._compared: Compared | None = None
         self._lock = threading.Lock()
@@ -149,7 +149,7 @@ class Comparer:
         view = self.view_at(camera)
         photograph = None if view is None else self._photograph(view)
         self.name = "" if view is None else view.name
-        if not isinstance(photograph, Photograph):
+        if not isinstance(photograph, ViewImage):
             return None if self.under is None else self.under.paint(scene, camera, settings)
         compared = self._compare(scene, photograph, settings)
         image, legend = MODES[self.mode](compared, self.split, self.scale)
@@ -179,7 +179,7 @@ class Comparer:
             self._photographs = {}
         self._key = self._compared = None
 
-    def _photograph(self, view: View) -> Photograph | str | None:
+    def _photograph(self, view: View) -> ViewImage | str | None:
         """The view with what is compared in memory, or why they cannot be read; None while they are being read."""
         with self._lock:
             if view.name not in self._photographs:
@@ -191,7 +191,7 @@ class Comparer:
         try:
             pixels = view.read()
             ids = read_ids(view) if have_ids([view]) else None
-            read: Photograph | str = Photograph(replace(view, read=lambda: pixels), ids)
+            read: ViewImage | str = ViewImage(replace(view, read=lambda: pixels), ids)
         except Exception as error:  # a missing file costs its comparison, not the page
             read = f"{view.name} cannot be read: {error}"
         with self._lock:
@@ -199,7 +199,7 @@ class Comparer:
                 self._photographs[view.name] = read
         self._on_change()
 
-    def _compare(self, scene: Scene, photograph: Photograph, settings: DisplaySettings) -> Compared:
+    def _compare(self, scene: Scene, photograph: ViewImage, settings: DisplaySettings) -> Compared:
         view = photograph.view
         appearance = (settings.background, settings.antialiased, settings.splat_scale)
         key = (self._session.version, view.name, settings.near, settings.far, *appearance)
@@ -217,7 +217,7 @@ class Comparer:
         return compared
 
 
-def mean_iou(scene: Parameters | None, photograph: Photograph, settings: DisplaySettings) -> float | None:
+def mean_iou(scene: Parameters | None, photograph: ViewImage, settings: DisplaySettings) -> float | None:
     """Mean IoU of the objects that a view shows with the true solids, 0 to 1; None where that cannot be compared."""
     source = settings.objects
     if photograph.ids is None or source is None or scene is None:

@@ -101,9 +101,9 @@ class PairPanel(Panel):
         """Label and text of the figures of both scenes, as they are shown."""
         times = {part.side.name: part.ms for part in self._painter.parts}
         rows = []
-        for place, side in zip(("Left", "Right"), self._painter.sides, strict=True):
+        for position, side in zip(("Left", "Right"), self._painter.sides, strict=True):
             status = side.session.status()
-            rows.append((place, side.name))
+            rows.append((position, side.name))
             if (step := status.get("step")) is not None:
                 rows.append(("– step", f"{step:,}{'' if status.get('done') else ', is training'}"))
             rows.append((f"– {side.session.about.noun}", f"{status.get('count', 0):,}"))

@@ -165,8 +165,8 @@ def commands_of(gui: Any) -> list[tuple[str, str]]:
 def scene_key(page: Page) -> str:
     """A key under which a browser keeps views: the same for a scene, also after the viewer was started again."""
     extent = page.extent
-    place = np.round([*extent.centre, extent.radius], 2).tolist()
-    text = f"{page.session.name} {page.session.about.noun} {place if page.session.views else ''}"
+    position = np.round([*extent.centre, extent.radius], 2).tolist()
+    text = f"{page.session.name} {page.session.about.noun} {position if page.session.views else ''}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

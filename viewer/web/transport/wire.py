@@ -51,7 +51,7 @@ class CameraMessage:
 
 
 @dataclass(frozen=True)
-class DrawnMessage:
+class DisplayedMessage:
     """An image is on the page.
 
     Args:
@@ -132,7 +132,7 @@ def camera_text(sequence: int, pose: Pose) -> str:
     return json.dumps({"type": "camera", "sequence": sequence, "matrix": matrix.reshape(-1).tolist(), **size})
 
 
-def drawn_text(image: int, decode_ms: float = 0.0, latency_ms: float | None = None) -> str:
+def rendered_text(image: int, decode_ms: float = 0.0, latency_ms: float | None = None) -> str:
     """An acknowledgement as a page sends it."""
     return json.dumps({"type": "drawn", "image": image, "decode": decode_ms, "latency": latency_ms})
 
@@ -142,7 +142,7 @@ def decoders_text(codecs: tuple[str, ...]) -> str:
     return json.dumps({"type": "decoders", "video": list(codecs)})
 
 
-def parse(message: str | bytes) -> CameraMessage | DrawnMessage | DecodersMessage:
+def parse(message: str | bytes) -> CameraMessage | DisplayedMessage | DecodersMessage:
     """The message of a page.
 
     Raises:
@@ -153,7 +153,7 @@ def parse(message: str | bytes) -> CameraMessage | DrawnMessage | DecodersMessag
         return CameraMessage(count(fields.get("sequence"), "sequence", MAX_COUNT), _pose(fields))
     if fields.get("type") == "drawn":
         latency = None if fields.get("latency") is None else number(fields.get("latency"), "latency", 0, 1e7)
-        return DrawnMessage(
+        return DisplayedMessage(
             count(fields.get("image"), "image", MAX_COUNT),
             number(fields.get("decode"), "decode", 0, 1e7),
             latency,
