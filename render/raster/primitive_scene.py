@@ -154,7 +154,7 @@ def require_drawable(backend: Backend, scene: Parameters) -> None:
     if backend not in PRIMITIVES[scene.primitive].backends:
         drawn = " and ".join(spec.noun for spec in PRIMITIVES.values() if backend in spec.backends)
         raise LuxelError(
-            f"--backend {backend}: it draws {drawn} only, and this scene is of {scene.noun}.",
+            f"--backend {backend}: it renders {drawn} only, and this scene is of {scene.noun}.",
             "Leave --backend out: luxel's own kernels draw it.",
         )
 

@@ -245,7 +245,7 @@ def _textured(
     for view in views.each("baking the texture"):
         bake.add(*view)
     covered = len(bake.texels.index) / pixels**2
-    say(f"texture: {covered:.0%} of {pixels} x {pixels} texels are used, {bake.seen:.1%} of these seen")
+    say(f"texture: {covered:.0%} of {pixels} x {pixels} texels are used, {bake.seen:.1%} of these visible")
     return FinishedSurface(unwrapped.mesh, colours, unwrapped.uv, bake.image())
 
 

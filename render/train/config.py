@@ -188,7 +188,7 @@ class TrainConfig(Options):
     does not soften the scene."""
     suppress_floaters: bool = False
     """Scale the gradients of what is near a camera (within 0.37 of the scene extent) by the square of its depth, so
-    that photographs that differ from the others do not leave fog in front of the cameras."""
+    that images that differ from the others do not leave fog in front of the cameras."""
     sparse_adam: bool = False
     """Leave primitives that no view of a step sees as they are, Adam's moments included; faster where views see a
     small part of a large scene."""

@@ -22,7 +22,7 @@ README = "README.md"
 
 @dataclass
 class Record(Options):
-    """Runs the whole benchmark protocol on one commit and writes its results into the documents.
+    """Runs the complete benchmark protocol on one commit and writes its results into the documents.
 
     The protocol consists of parts (--list). OUT is written after each part, so that an interrupt loses only the part
     that is running; the next call runs what is missing or failed. All results must come from one commit. At the end

@@ -31,7 +31,7 @@ class View(Options):
     and, alongside it, viser's own messages. Prints a table and writes OUT/view.json, view.md and view.html.
     With --browser firefox, drives Firefox on a display of its own (Xvfb) and measures luxel's stream alone.
 
-    With --client python, clients without a browser take its place: they acknowledge images like a page. They also
+    With --client python, clients without a browser replace it: they acknowledge images like a page. They also
     measure a rendered scene and several clients at a time.
 
     Examples:

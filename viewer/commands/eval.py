@@ -214,7 +214,7 @@ class Eval(Options):
         return origin
 
     def _output(self) -> OutputFolder:
-        """The folder of the report; refused before long work where other files are in its place."""
+        """The folder of the report; refused before long work where other files are at its path."""
         from luxel.render.storage.folder import OutputFolder
         from luxel.scenes.runs import is_field_run, is_run
         from luxel.viewer.reports.evaluation_report import PAGE, RECORD, check_writable, report_of_run

@@ -24,7 +24,7 @@ class Inspect(Options):
     """Checks a capture before it is trained on, and says what is wrong with it.
 
     Finds poses that do not fit, images that are blurred, brighter or darker than the others, or show the same as
-    another one, sides that nobody photographed, and masks or depth maps that contradict the others. --out writes a page
+    another one, sides that no view shows, and masks or depth maps that contradict the others. --out writes a page
     with all images, cameras and points, and inspect.json. Held-out views are checked as well. Memory and time of a
     training on this machine are estimated.
 

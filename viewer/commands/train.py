@@ -101,7 +101,7 @@ class Train(Options):
     """Of images and videos: mask the object in the middle (MobileSAM) before poses are estimated, and train it
     alone; for turntables, where the object moves and all else stays."""
     poses: PoseUse = "keep"
-    """Of captures that have poses. keep: as they are; refine: by bundle adjustment over matched features, kept in their
+    """Of captures that have poses. keep: as they are; refine: by bundle adjustment over matched features, in their
     coordinates."""
     depth_values: DepthValues = "z"
     """What depth maps hold. z: distances along the camera's axis; ray: from its centre; inverse: inverse z, as
@@ -112,7 +112,7 @@ class Train(Options):
     """PLY file of points in the coordinates of the poses, such as a LiDAR scan, for --depth points or all; default: the
     points of the capture."""
     lens: LensUse = "undistort"
-    """Of photographs with a fisheye or a distorted lens. undistort: they become pinhole images, cropped to 120 degrees;
+    """Of images with a fisheye or a distorted lens. undistort: they become pinhole images, cropped to 120 degrees;
     keep: they are trained as they are, with all that they show."""
     check_capture: bool = True
     """Look for what is wrong with some of the images while training starts, as `luxel inspect` does with all."""

@@ -40,7 +40,7 @@ MORE = {  # scores that are there only where they were computed: name and meanin
     ),
     "psnr_refined": (
         "PSNR, refined",
-        "from the camera pose nearest to each photograph: without errors of the poses",
+        "from the camera pose nearest to each image: without errors of the poses",
     ),
     "depth_mean": ("Depth, mean error", "absolute, in units of the capture, where the depth is known"),
     "depth_relative": ("Depth, relative error", "mean of the error divided by the known depth"),

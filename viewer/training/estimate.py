@@ -72,7 +72,7 @@ class TrainingEstimate:
 
     def facts(self) -> dict[str, str]:
         """The estimate by name, for a person."""
-        position = "read from disk step by step" if not self.kept else "kept in the memory of this machine"
+        position = "read from disk step by step" if not self.kept else "stored in the memory of this machine"
         position += ", streamed to the GPU" if self.gpu and self.streamed else ""
         host = f"{_gib(self.host_bytes)} of this machine"
         memory = f"{_gib(self.device_bytes)} of the GPU and {host}" if self.gpu else host

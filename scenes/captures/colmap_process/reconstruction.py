@@ -31,7 +31,7 @@ FEW_FEATURES = 100  # of the median image
 TURNED = "the camera turned on the spot, so that near and far move alike from one image to another"
 DATABASE, FINISHED, REPORT = "database.db", "finished", "report.json"
 ADVICE = (
-    "Images must be sharp, overlap by two thirds with their neighbours, and be taken from different places, not "
+    "Images must be sharp, overlap by two thirds with their neighbours, and be taken from different positions, not "
     "by turning on the spot. Add images between these and the others, or remove them."
 )
 Candidate = tuple[ModelScore, Any, np.ndarray]  # score, model, and how each pair fits it

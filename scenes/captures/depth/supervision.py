@@ -17,7 +17,7 @@ from luxel.scenes.files.ply import load_points
 
 COMPARED = 8  # maps whose scale is compared with that of the points
 OFF = 0.05  # relative difference above which it is said
-MAPS = "Name them in transforms.json (depth_file_path), or put them into depths/ beside images/, under equal names."
+MAPS = "Name them in transforms.json (depth_file_path), or put them into depths/ next to images/, under equal names."
 
 
 def supervise(capture: Capture, source: str, *, points: Path | None = None, metric: bool = True) -> None:

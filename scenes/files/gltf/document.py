@@ -305,7 +305,7 @@ def placed_meshes(path: Path, document: Document) -> Iterator[tuple[Mesh, np.nda
     while waiting:
         number, parent = waiting.pop()
         if number in visited:
-            raise CaptureError(f"{path}: node {number} has two places in the scene.", COPY_AGAIN)
+            raise CaptureError(f"{path}: node {number} has two positions in the scene.", COPY_AGAIN)
         visited.add(number)
         node = document.nodes[number]
         with np.errstate(over="ignore", invalid="ignore"):

@@ -84,7 +84,7 @@ def glb_polygons(path: Path, data: bytes, textures: bool = False) -> Polygons:
         room -= sum(24 * document.accessors[number].count for number in _vertices_and_faces(path, primitive))
     if room < 0 or len(placed) > MAX_PLACES:
         raise CaptureError(
-            f"{path}: its nodes put meshes into {len(placed)} places, too many for its size.",
+            f"{path}: its nodes put meshes at {len(placed)} positions, too many for its size.",
             "Export each mesh once.",
         )
     parts = [_polygons(path, document, binary, primitive, matrix) for primitive, matrix in placed]

@@ -124,7 +124,7 @@ def _coordinates(
     uv = values(path, document, binary, primitive.attributes[name])
     if uv.shape != (count, 2):
         raise CaptureError(
-            f"{path}: a mesh has {count} positions and {len(uv)} places of {uv.shape[1]} numbers in its texture.",
+            f"{path}: a mesh has {count} positions and {len(uv)} coordinates of {uv.shape[1]} numbers in its texture.",
             COPY_AGAIN,
         )
     return uv.astype(np.float32)

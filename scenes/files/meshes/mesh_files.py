@@ -158,7 +158,7 @@ def _checked(path: Path, polygons: Polygons) -> Mesh:
         if not np.isfinite(uv).all():
             bad = int(used[~np.isfinite(uv).all(axis=1)][0])
             raise CaptureError(
-                f"{path}: the place of vertex {bad} in the texture is not finite.", "Export the mesh again."
+                f"{path}: the texture coordinate of vertex {bad} is not finite.", "Export the mesh again."
             )
         texture = texture._replace(uv=uv)
     colours = np.full((len(used), 3), GREY, np.uint8) if rgb is None else rgb[used]

@@ -131,7 +131,7 @@ def _textured(
         ) from None
     if len(faces) and not 0 <= places.min() <= places.max() < len(uv):
         raise CaptureError(
-            f"{path}: a corner has no place in the texture, or one of a number that is not there: there are {len(uv)} "
+            f"{path}: a corner has no texture coordinate, or one of a number that is not there: there are {len(uv)} "
             "lines vt.",
             "Export the mesh again with texture coordinates for all faces.",
         )

@@ -69,7 +69,8 @@ def _training(report: dict[str, Any]) -> Section:
     text = (
         "Steps of the real trainer, replayed from a CUDA graph where there is a GPU: samples are drawn, encoded, "
         "evaluated, and their gradients and Adam's step follow. Samples/s are of the mean step; of a radiance field "
-        "they are the places for samples along rays, of which it aims to fill 15/16. Frames are drawn right after the "
+        "they are the capacity for samples along rays, of which it aims to fill 15/16. Frames are rendered right after "
+        "the "
         "training, before the steps that are timed."
     )
     return Section("Training", text, [table])

@@ -63,7 +63,7 @@ def _quality(rows: list[dict[str, Any]]) -> Section:
     text = (
         f"mIoU of the rendered labels on {rows[0]['held_out']} held-out views of made-up scenes of solids on a "
         f"platform, {side}x{side} pixels: at rest, or moving and filmed by a rig of cameras, where views are held out "
-        "in place and time. Bound: labels from the true maps of the held-out views themselves. Least: of an object. "
+        "in position and time. Bound: labels from the true maps of the held-out views themselves. Least: of an object. "
         "Pixels: with their true label. All: from the masks, or from the clicks with the network, to the labels of the "
         "primitives (and, from masks, the images of the labels). Missing: masks that a view lacks or that disagree "
         "with the other views; they do not vote. Agree: primitives to which the odd and the even views give one "

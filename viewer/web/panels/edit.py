@@ -55,7 +55,7 @@ class EditPanel(Panel):
         self._hint = gui.add_markdown("", visible=False)
         self._mode = gui.add_dropdown("Selection", MODES, hint="How a new selection joins the old one")
         self._through = gui.add_checkbox(
-            "Through", False, hint="Regions of the image also select what lies behind other primitives"
+            "Through", False, hint="Regions of the image also select primitives that others occlude"
         )
         self._build_tools(gui)
         self._build_buttons(gui)

@@ -55,7 +55,7 @@ class PairPanel(Panel):
             visible=False,
         )
         swap = gui.add_button("Swap sides")
-        fit = gui.add_button_group("Fit camera", FIT, hint=f"Shows one scene whole. {EDITING}")
+        fit = gui.add_button_group("Fit camera", FIT, hint=f"Shows one scene in full. {EDITING}")
         self._numbers = gui.add_html(table(self._rows()))
         self._shown = ""
 

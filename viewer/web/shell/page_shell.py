@@ -120,7 +120,7 @@ class PageShell:
         try:
             checked = checked_value(handle, value)
         except Refused as refused:
-            log.debug("A kept value of %s was refused: %s.", name, refused)
+            log.debug("A stored value of %s was refused: %s.", name, refused)
             self._send({"type": "values", "values": self.values()})
             return
         handle.value = tuple(checked) if isinstance(handle.value, tuple) else checked

@@ -60,9 +60,9 @@ def test_vertices_of_obj_files_with_two_places_are_repeated(tmp_path):
     ("lines", "problem"),
     [
         ("vt 0 0\nf 1/1 2/1 3/2\n", "one of a number that is not there: there are 1 lines vt"),
-        ("vt 0 0\nf 1/1 2/1 3\n", "a corner has no place in the texture"),
+        ("vt 0 0\nf 1/1 2/1 3\n", "a corner has no texture coordinate"),
         ("vt 0\nf 1/1 2/1 3/1\n", "does not have two numbers"),
-        ("vt 0 nan\nf 1/1 2/1 3/1\n", "the place of vertex 0 in the texture is not finite"),
+        ("vt 0 nan\nf 1/1 2/1 3/1\n", "the texture coordinate of vertex 0 is not finite"),
     ],
 )
 def test_places_of_obj_files_that_are_wrong(tmp_path, lines, problem):
