@@ -28,7 +28,7 @@ _SCALARS = {
     "float": ctypes.c_float,
     "double": ctypes.c_double,
 }
-_STRUCT = re.compile(r"typedef struct (luxel_\w+_args) \{(.*?)\} \1;", re.DOTALL)
+_STRUCT = re.compile(r"typedef struct (luxel_\w+) \{(.*?)\} \1;", re.DOTALL)
 _FUNCTION = re.compile(r"LUXEL_API (int|int64_t) (luxel_\w+)\(const (luxel_\w+_args)\* args\);")
 _FIELD = re.compile(r"^\s*(?:const )?(\w+)(\*?)\s+(\w+);", re.MULTILINE)
 BASE = "base.h"  # the header of the folder abi that declares what the others use
@@ -37,7 +37,7 @@ _REBUILD = "Reinstall luxel (`pip install --force-reinstall luxel`, or `make bui
 
 @functools.cache
 def native_folder() -> Path:
-    """The folder that holds the libraries and, in its folder abi, their headers.
+    """The folder that holds the libraries and, in its folder include, headers (`luxel.render.jit.include_dir`).
 
     ``LUXEL_NATIVE_DIR`` where it is set, else ``luxel/native`` of the installed distribution.
 
@@ -46,16 +46,16 @@ def native_folder() -> Path:
     """
     if chosen := os.environ.get("LUXEL_NATIVE_DIR"):
         folder = Path(chosen)
-        if not (folder / "abi" / BASE).is_file():
+        if not (folder / "include" / "abi" / BASE).is_file():
             raise NativeError(
-                f"LUXEL_NATIVE_DIR={chosen} holds no abi/{BASE}.",
+                f"LUXEL_NATIVE_DIR={chosen} holds no include/abi/{BASE}.",
                 "Unset it, or point it at luxel/native.",
             )
         return folder
     try:
         for file in importlib.metadata.files("luxel") or []:
-            if file.parts[-3:] == ("native", "abi", BASE):
-                folder = Path(str(file.locate())).parent.parent
+            if file.parts[-4:] == ("native", "include", "abi", BASE):
+                folder = Path(str(file.locate())).parents[2]
                 if folder.is_dir():
                     return folder.resolve()
     except importlib.metadata.PackageNotFoundError:
@@ -65,22 +65,38 @@ def native_folder() -> Path:
 
 def headers() -> list[Path]:
     """The headers of the C ABI, in the order in which they are hashed."""
-    return sorted((native_folder() / "abi").glob("*.h"))
+    return sorted((native_folder() / "include" / "abi").glob("*.h"))
 
 
 @functools.cache
 def layouts() -> tuple[dict[str, type[ctypes.Structure]], dict[str, tuple[str, str]], str]:
-    """Argument structs by name, functions by name as (result type, struct), and the SHA-256 of the headers."""
+    """Structs by name, functions by name as (result type, struct), and the SHA-256 of the headers."""
     raw = b"".join(header.read_bytes() for header in headers())
     text = re.sub(r"/\*.*?\*/", "", raw.decode(), flags=re.DOTALL)
-    structs: dict[str, type[ctypes.Structure]] = {}
-    for name, body in _STRUCT.findall(text):
-        members = [
-            (field, ctypes.c_void_p if star else _SCALARS[kind]) for kind, star, field in _FIELD.findall(body)
-        ]
-        structs[name] = type(name, (ctypes.Structure,), {"_fields_": members})
+    bodies: dict[str, str] = dict(_STRUCT.findall(text))
+
+    @functools.cache
+    def layout(name: str) -> type[ctypes.Structure]:
+        members, embedded = [], []
+        for kind, star, field in _FIELD.findall(bodies[name]):
+            if kind in bodies and not star:
+                embedded.append(field)
+                members.append((field, layout(kind)))
+            else:
+                members.append((field, ctypes.c_void_p if star else _SCALARS[kind]))
+        return type(name, (ctypes.Structure,), {"_anonymous_": embedded, "_fields_": members})
+
+    structs = {name: layout(name) for name in bodies}
     functions = {name: (result, struct) for result, name, struct in _FUNCTION.findall(text)}
     return structs, functions, hashlib.sha256(raw).hexdigest()
+
+
+def _fields(struct: type[ctypes.Structure]) -> set[str]:
+    """Names of all fields, those of embedded structs too."""
+    names: set[str] = set()
+    for name, kind, *_ in struct._fields_:
+        names |= _fields(kind) if issubclass(kind, ctypes.Structure) else {name}
+    return names
 
 
 class Library:
@@ -123,7 +139,7 @@ class Library:
             function = getattr(self._handle, name)  # declared in the very header that was hashed above
             function.argtypes = [ctypes.c_void_p]
             function.restype = ctypes.c_int64 if result == "int64_t" else ctypes.c_int
-            fields = frozenset(field for field, *_ in structs[struct]._fields_)
+            fields = frozenset(_fields(structs[struct]))
             self._functions[name.removeprefix("luxel_")] = (function, structs[struct], fields)
 
     def cpu_level(self) -> int:
@@ -135,6 +151,30 @@ class Library:
         row, piece, flags = ctypes.c_int32(), ctypes.c_int32(), ctypes.c_int32()
         name = self._handle.luxel_policy(number, ctypes.byref(row), ctypes.byref(piece), ctypes.byref(flags))
         return None if name is None else (name.decode(), row.value, piece.value, flags.value)
+
+    def add_policy(self, shared_object: ctypes.CDLL) -> int:
+        """Takes the policy of a shared object that cuda/kernels/raster/policy_object.h made; returns its number.
+
+        Raises:
+            NativeError: it is no such object, was compiled with other headers, or its name is in use.
+        """
+        try:
+            entry = shared_object.luxel_policy_object
+        except AttributeError as error:
+            raise NativeError(
+                f"The shared object has no policy for {self.path.name}.",
+                "Make it with the header kernels/raster/policy_object.h.",
+            ) from error
+        entry.restype = ctypes.c_void_p
+        size = ctypes.c_int64()
+        stages = entry(ctypes.cast(self._handle.luxel_set_last_error, ctypes.c_void_p), ctypes.byref(size))
+        number = self._handle.luxel_add_policy(ctypes.c_void_p(stages), size)
+        if number < 0:
+            raise NativeError(
+                f"{self.path.name} does not take the policy: {self._handle.luxel_last_error().decode()}.",
+                "Give it another name, or compile it again.",
+            )
+        return number
 
     def call(self, stage: str, device: torch.device, dtype: torch.dtype, **arguments: Any) -> int:
         """Runs a stage on torch's current stream of ``device``.

@@ -30,6 +30,7 @@ CYCLES: dict[str, str] = {}
 # Inside render a module imports those of its own rank and of lower ranks.
 RANKS = (
     ("errors", "bounds", "lazy_exports", "storage", "native", "geometry"),
+    ("jit",),
     ("scene",),
     ("mesh",),
     ("ops",),

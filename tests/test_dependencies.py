@@ -25,6 +25,7 @@ DISTRIBUTIONS = {
 PEERS = {
     "tinycudann": "a peer that is not on PyPI",
     "torchvision": "nvJPEG on a GPU",
+    "nvidia": "compilers of CUDA's packages, which torch or an extra for compilers brings",
 }
 IMPORTERS = {"import_module", "find_spec", "mesh_package"}
 

@@ -24,6 +24,8 @@ extern "C" {
 
 const char* luxel_last_error(void) { return luxel::last_error; }
 
+void luxel_set_last_error(const char* message) { luxel::fail("%s", message); }
+
 const char* luxel_abi_sha256(void) { return LUXEL_ABI_SHA256; }
 
 int64_t luxel_abi_sizeof(const char* name) {

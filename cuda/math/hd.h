@@ -1,8 +1,11 @@
-// Base of all headers that both g++ and nvcc compile: function attributes, and functions that differ between host and device.
+// Base of all headers that g++, nvcc and NVRTC compile: function attributes, integer types, and functions that differ between host and
+// device. The headers of math need no other folder, and no standard library where the compiler is NVRTC, which has none.
 #pragma once
 
+#if !defined(__CUDACC_RTC__)
 #include <cmath>
 #include <cstdint>
+#endif
 
 #if defined(__CUDACC__)
 #define LUXEL_HD __host__ __device__ __forceinline__
@@ -13,6 +16,28 @@
 #endif
 
 namespace luxel {
+
+#if defined(__CUDACC_RTC__)
+using int8_t = signed char;
+using uint8_t = unsigned char;
+using int16_t = short;
+using uint16_t = unsigned short;
+using int32_t = int;
+using uint32_t = unsigned int;
+using int64_t = long long;
+using uint64_t = unsigned long long;
+#endif
+
+// Of float and double: infinity, the distance from 1 to the next larger number, and the smallest normal number.
+template <typename T> LUXEL_HD T infinity() {
+#if defined(__CUDACC_RTC__)
+  return T(__int_as_float(0x7f800000));
+#else
+  return T(INFINITY);
+#endif
+}
+template <typename T> LUXEL_HD constexpr T machine_epsilon() { return sizeof(T) == sizeof(float) ? T(0x1p-23) : T(0x1p-52); }
+template <typename T> LUXEL_HD constexpr T smallest_normal() { return sizeof(T) == sizeof(float) ? T(0x1p-126) : T(0x1p-1022); }
 
 template <typename T> LUXEL_HD T square(T x) { return x * x; }
 template <typename T> LUXEL_HD T smaller(T a, T b) { return a < b ? a : b; }
@@ -31,6 +56,15 @@ LUXEL_HD float angle_of(float y, float x) { return atan2f(y, x); }
 LUXEL_HD double angle_of(double y, double x) { return atan2(y, x); }
 LUXEL_HD float log_of(float x) { return logf(x); }
 LUXEL_HD double log_of(double x) { return log(x); }
+LUXEL_HD float log1p_of(float x) { return log1pf(x); }
+LUXEL_HD double log1p_of(double x) { return log1p(x); }
+LUXEL_HD float expm1_of(float x) { return expm1f(x); }
+LUXEL_HD double expm1_of(double x) { return expm1(x); }
+LUXEL_HD float cos_of(float x) { return cosf(x); }
+LUXEL_HD double cos_of(double x) { return cos(x); }
+LUXEL_HD float sin_of(float x) { return sinf(x); }
+LUXEL_HD double sin_of(double x) { return sin(x); }
+LUXEL_HD double power_of(double x, double exponent) { return pow(x, exponent); }
 
 // a b + c; on the GPU in one rounding, so that forward and backward kernels agree to the bit.
 LUXEL_HD double fused(double a, double b, double c) { return a * b + c; }

@@ -5,9 +5,6 @@
 #include "math/hd.h"
 #include "math/vec.h"
 
-#include <cmath>
-#include <cstdint>
-
 namespace luxel {
 
 struct Random4 {
@@ -30,10 +27,10 @@ LUXEL_HD float unit_interval(uint32_t x) { return (static_cast<float>(x >> 8) + 
 
 LUXEL_HD Vec3<float> normal3(Random4 random) {
   const float turn = 6.283185307f;
-  const float r0 = std::sqrt(-2.0f * std::log(unit_interval(random.v[0])));
-  const float r1 = std::sqrt(-2.0f * std::log(unit_interval(random.v[2])));
+  const float r0 = root(-2.0f * log_of(unit_interval(random.v[0])));
+  const float r1 = root(-2.0f * log_of(unit_interval(random.v[2])));
   const float angle = turn * unit_interval(random.v[1]);
-  return {r0 * std::cos(angle), r0 * std::sin(angle), r1 * std::cos(turn * unit_interval(random.v[3]))};
+  return {r0 * cos_of(angle), r0 * sin_of(angle), r1 * cos_of(turn * unit_interval(random.v[3]))};
 }
 
 }  // namespace luxel

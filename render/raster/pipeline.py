@@ -10,7 +10,13 @@ from torch import Tensor
 
 from luxel.render.geometry.camera import Camera
 from luxel.render.ops.raster.bin_splats import bin_splats
-from luxel.render.ops.raster.blend_splats import Blended, blend_splats_bwd, blend_splats_fwd
+from luxel.render.ops.raster.blend_splats import (
+    Blended,
+    BlendInputs,
+    BlendSettings,
+    blend_splats_bwd,
+    blend_splats_fwd,
+)
 from luxel.render.primitives.parameters import Parameters, Projected, Viewing
 
 DILATION = 0.3  # px^2 on the diagonal of screen covariances
@@ -27,18 +33,6 @@ class TileLists(NamedTuple):
     ranges: Tensor  # [C T, 2] int32
     overflow: Tensor  # [1] int32: whether the capacity was too small
     plan: Tensor  # how the GPU splits long lists
-
-
-class BlendSettings(NamedTuple):
-    """What forward and backward of blending have in common; see `blend_splats`."""
-
-    policy: str
-    width: int
-    height: int
-    max_alpha: float
-    absolute: bool
-    deterministic: bool
-    depth_moments: int = 0
 
 
 def viewing(
@@ -229,23 +223,13 @@ def blend(
         median, count: fill ``median_depth`` and ``contributors``, which otherwise are empty.
         keep: fill ``last`` and ``states``, which `blend_backward` needs; None: if autograd will.
     """
-    return blend_splats_fwd(
-        projected.splats,
-        projected.values,
-        background,
-        lists.instances,
-        lists.ranges,
-        lists.plan,
-        primitive=settings.policy,
-        width=settings.width,
-        height=settings.height,
-        max_alpha=settings.max_alpha,
-        absolute=settings.absolute,
-        deterministic=settings.deterministic,
-        depth_moments=settings.depth_moments,
-        median=median,
-        tally=count,
-        keep=keep,
+    inputs = _blend_inputs(projected, lists, background)
+    return blend_splats_fwd(inputs, settings, median=median, tally=count, keep=keep)
+
+
+def _blend_inputs(projected: Projected, lists: TileLists, background: Tensor | None) -> BlendInputs:
+    return BlendInputs(
+        projected.splats, projected.values, background, lists.instances, lists.ranges, lists.plan
     )
 
 
@@ -270,22 +254,11 @@ def blend_backward(
         raw_moments: return sums over pixels that the backward of the projection completes (convexes on a GPU only).
     """
     g_splats, g_values, _ = blend_splats_bwd(
-        projected.splats,
-        projected.values,
-        background,
-        lists.instances,
-        lists.ranges,
-        lists.plan,
+        _blend_inputs(projected, lists, background),
+        settings,
         blended,
         g_image,
         g_transmittance,
-        primitive=settings.policy,
-        width=settings.width,
-        height=settings.height,
-        max_alpha=settings.max_alpha,
-        absolute=settings.absolute,
-        deterministic=settings.deterministic,
-        depth_moments=settings.depth_moments,
         of_background=False,
         raw_moments=raw_moments,
     )

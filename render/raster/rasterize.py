@@ -14,13 +14,12 @@ import torch
 from torch import Tensor
 
 from luxel.render.geometry.camera import Camera
-from luxel.render.ops.raster.blend_splats import CHANNELS, Blended
+from luxel.render.ops.raster.blend_splats import CHANNELS, Blended, BlendSettings
 from luxel.render.primitives.parameters import Parameters, Projected
 from luxel.render.primitives.planes import plane_depth, with_planes
 from luxel.render.raster.pipeline import (
     DILATION,
     MAX_ALPHA,
-    BlendSettings,
     TileLists,
     bin_tiles,
     blend,

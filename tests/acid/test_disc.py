@@ -79,7 +79,7 @@ def compiled(copy: Path, build: Path) -> Path:
         done = subprocess.run([command, *map(str, words)], capture_output=True, text=True)
         assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     folder = build / "native"
-    shutil.copytree(copy / "cuda" / "abi", folder / "abi")
+    shutil.copytree(copy / "cuda" / "abi", folder / "include" / "abi")
     shutil.copy(build / "libluxel_cpu.so", folder)
     return folder
 

@@ -24,7 +24,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A copy of the native folder that a test may damage; nothing loaded is remembered before or after."""
     copy = tmp_path / "native"
     copy.mkdir()
-    shutil.copytree(native.native_folder() / "abi", copy / "abi")
+    shutil.copytree(native.native_folder() / "include" / "abi", copy / "include" / "abi")
     for name in CPU_LIBRARIES:
         if (native.native_folder() / name).is_file():
             shutil.copy(native.native_folder() / name, copy / name)
@@ -48,18 +48,27 @@ def test_layouts_are_those_of_the_compiler(name):
     assert {"luxel_project_gaussians_args", "luxel_bin_splats_args", "luxel_blend_args"} <= set(structs)
     for struct, layout in structs.items():
         assert library.luxel_abi_sizeof(struct.encode()) == ctypes.sizeof(layout), struct
-        assert [field for field, *_ in layout._fields_][:3] == ["dtype", "device", "stream"], struct
+        if struct.endswith("_args"):
+            assert [field for field, *_ in layout._fields_][:3] == ["dtype", "device", "stream"], struct
     for function in functions:
         assert hasattr(library, function), f"{name} lacks {function}"
     assert library.luxel_abi_sizeof(b"no_such_struct") == -1
 
 
 def test_every_struct_of_the_headers_is_parsed():
-    assert native.headers() == sorted((native.native_folder() / "abi").iterdir())
+    assert native.headers() == sorted((native.native_folder() / "include" / "abi").iterdir())
     text = "".join(header.read_text() for header in native.headers())
     structs, functions, _ = native.layouts()
     assert text.count("typedef struct") == len(structs)
     assert text.count("_args* args);") == len(functions)
+
+
+def test_fields_of_an_embedded_struct_are_the_outer_ones():
+    structs, _, _ = native.layouts()
+    blend, binned = structs["luxel_blend_args"], structs["luxel_binned_splats"]
+    args = blend(count=7, max_alpha=0.5)
+    assert (args.binned.count, args.binned.max_alpha) == (7, 0.5)
+    assert blend.capacity.offset == blend.binned.offset + binned.capacity.offset
 
 
 def test_missing_library(folder):
@@ -82,21 +91,21 @@ def test_library_that_is_none(folder):
 
 @pytest.mark.parametrize("name", HEADERS)
 def test_library_of_another_version(folder, name):
-    with (folder / "abi" / name).open("a") as header:
+    with (folder / "include" / "abi" / name).open("a") as header:
         header.write("\n/* one line more */\n")
     with pytest.raises(NativeError, match=r"libluxel_cpu\.so was built for another version of luxel"):
         native.cpu_library()
 
 
 def test_library_of_more_headers(folder):
-    (folder / "abi" / "train.h").unlink()
+    (folder / "include" / "abi" / "train.h").unlink()
     with pytest.raises(NativeError, match=r"libluxel_cpu\.so was built for another version of luxel"):
         native.cpu_library()
 
 
 def test_folder_without_header(folder):
-    (folder / "abi" / "base.h").unlink()
-    with pytest.raises(NativeError, match=r"holds no abi/base\.h"):
+    (folder / "include" / "abi" / "base.h").unlink()
+    with pytest.raises(NativeError, match=r"holds no include/abi/base\.h"):
         native.cpu_library()
 
 

@@ -25,12 +25,14 @@ template <typename Policy> constexpr int policy_flags() {
          (Policy::kPixelDepth ? LUXEL_PIXEL_DEPTH : 0);
 }
 
-// Defined by the files that CMake makes from policy.cpp.in and policy.cu.in.
+// Defined by the files that CMake makes from policy.cpp.in and policy.cu.in, by stages_of().
 #define LUXEL_DECLARE(name, type, header) extern const PolicyStages policy_##name;
 LUXEL_POLICIES(LUXEL_DECLARE)
 #undef LUXEL_DECLARE
 
 // Of a number; null if there is no such policy, which is then the last error.
 const PolicyStages* policy_stages(int32_t number);
+// See luxel_add_policy.
+int add_policy(const PolicyStages* stages, int64_t bytes);
 
 }  // namespace luxel

@@ -7,9 +7,6 @@
 
 namespace luxel {
 
-LUXEL_HD float expm1_of(float x) { return expm1f(x); }
-LUXEL_HD double expm1_of(double x) { return expm1(x); }
-
 template <typename T> LUXEL_HD T max_density() { return T(15); }  // before the activation, which is clamped to [-15, 15]
 
 template <typename T> LUXEL_HD T optical_depth(T density, T scaled_step) {

@@ -26,7 +26,7 @@ LUXEL_HD constexpr int block_side(int dimensions, int d) {
   return dimensions == 1 ? 3 : dimensions == 2 ? 2 - d : d < 3 ? 1 : 0;
 }
 
-inline GridLevel grid_level(double scale, int64_t begin, int64_t end, int dimensions, GridOrder beyond) {
+LUXEL_HD GridLevel grid_level(double scale, int64_t begin, int64_t end, int dimensions, GridOrder beyond) {
   const double resolution = ceil_of(scale) + 1;
   const bool blocks = beyond == kGridHashedBlocks;
   double points = blocks ? 1 << kGridBlock : 1;

@@ -32,7 +32,7 @@ template <typename T> LUXEL_HD void clip_axis(T origin, T direction, T& enter, T
 // The range of t in which a ray is in the unit box; false if it is empty or not finite.
 template <typename T> LUXEL_HD bool clip_to_box(const Ray<T>& ray, T& enter, T& leave) {
   enter = T(0);
-  leave = T(INFINITY);
+  leave = infinity<T>();
   clip_axis(ray.origin.x, ray.direction.x, enter, leave);
   clip_axis(ray.origin.y, ray.direction.y, enter, leave);
   clip_axis(ray.origin.z, ray.direction.z, enter, leave);

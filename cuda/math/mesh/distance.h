@@ -82,7 +82,7 @@ template <typename T> LUXEL_HD int64_t nearest_triangle(const TriangleTree<T>& t
   int nodes[kDeepestTree];
   int top = 0, node = 0;
   const int inner = tree.inner();
-  T best = T(INFINITY);
+  T best = infinity<T>();
   int64_t slot = -1;
   for (;;) {
     if (node < inner) {

@@ -12,8 +12,6 @@
 #include "math/simd.h"
 #endif
 
-#include <limits>
-
 namespace luxel {
 
 // The number of each ray's vector, and numbers of triangles, one per ray; whether a condition holds for any ray.
@@ -109,7 +107,7 @@ LUXEL_HD TracedRays<R> prepare_rays(const TriangleTree<T>& tree, Vec3<R> origin,
   rays.upward = {q, sign + d.y * d.y * p, -d.y};
   rays.along = (one / square) * direction;
   rays.inverse = {one / away_from_zero(direction.x), one / away_from_zero(direction.y), one / away_from_zero(direction.z)};
-  const R slack = T(16) * std::numeric_limits<T>::epsilon() * reach(tree, origin);
+  const R slack = T(16) * machine_epsilon<T>() * reach(tree, origin);
   rays.low_origin = {origin.x + slack, origin.y + slack, origin.z + slack};
   rays.high_origin = {origin.x - slack, origin.y - slack, origin.z - slack};
   return rays;
@@ -169,7 +167,7 @@ LUXEL_HD FirstHits<R> first_hits(const TriangleTree<T>& tree, const TracedRays<R
   int nodes[kDeepestTree];
   int top = 0, node = 0;
   const int inner = tree.inner();
-  const R none = R{} + T(INFINITY);
+  const R none = R{} + infinity<T>();
   FirstHits<R> hits = {far_t, R{}, R{}, R{}, Index{} - 1};
   for (;;) {
     if (node < inner) {

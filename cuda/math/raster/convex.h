@@ -6,8 +6,8 @@
 // that the GPU keeps them in registers.
 #pragma once
 
-#include "abi/raster.h"
 #include "math/camera/camera.h"
+#include "math/raster/convex_bounds.h"
 
 namespace luxel {
 
@@ -19,7 +19,7 @@ template <typename T> struct ConvexProjection {
   T spread;                           // px, largest distance of a point from the centroid on the screen
   int edges;
   uint32_t order;                                      // index of the point at corner j, four bits each
-  T corner_x[LUXEL_CORNERS], corner_y[LUXEL_CORNERS];  // px, relative to the centroid
+  T corner_x[kMaxCorners], corner_y[kMaxCorners];  // px, relative to the centroid
 };
 
 // The parameters of one convex besides its points and colour.
@@ -33,7 +33,7 @@ template <typename T> LUXEL_HD int hull2d(const T* x, const T* y, int count, T* 
   T from_x = x[0], from_y = y[0];
   order = 0;
 LUXEL_UNROLL
-  for (int k = 1; k < LUXEL_CORNERS; ++k) {
+  for (int k = 1; k < kMaxCorners; ++k) {
     if (k >= count) break;
     if (!(y[k] < from_y || (y[k] == from_y && x[k] < from_x))) continue;
     from_x = x[k];
@@ -43,11 +43,11 @@ LUXEL_UNROLL
   corner_x[0] = from_x;
   corner_y[0] = from_y;
 LUXEL_UNROLL
-  for (int j = 1; j <= LUXEL_CORNERS; ++j) {
+  for (int j = 1; j <= kMaxCorners; ++j) {
     T best_x = T(0), best_y = T(0), at_x = T(0), at_y = T(0);
     int best = -1;
 LUXEL_UNROLL
-    for (int k = 0; k < LUXEL_CORNERS; ++k) {
+    for (int k = 0; k < kMaxCorners; ++k) {
       if (k >= count) break;
       const T dx = x[k] - from_x, dy = y[k] - from_y;
       const T turn = difference_of_products(best_x, dy, best_y, dx);
@@ -61,7 +61,7 @@ LUXEL_UNROLL
     }
     if (best < 0 || (at_x == corner_x[0] && at_y == corner_y[0])) return j;
     if (j >= count) return 0;  // only by rounding: the polygon does not close
-    if (j < LUXEL_CORNERS) {
+    if (j < kMaxCorners) {
       corner_x[j] = from_x = at_x;
       corner_y[j] = from_y = at_y;
       order |= static_cast<uint32_t>(best) << (4 * j);
@@ -76,7 +76,7 @@ LUXEL_HD bool project_convex(const Pinhole<T>& cam, const T* points, int count, 
                              ConvexProjection<T>& p) {
   p.centroid = {T(0), T(0), T(0)};
 LUXEL_UNROLL
-  for (int k = 0; k < LUXEL_CORNERS; ++k) {
+  for (int k = 0; k < kMaxCorners; ++k) {
     if (k >= count) break;
     p.centroid = p.centroid + load3(points + 3 * k);
   }
@@ -96,10 +96,10 @@ LUXEL_UNROLL
   p.v = p.camera_centroid.y * inverse_z;
   if (!finite(cam.fx * p.u + cam.cx) || !finite(cam.fy * p.v + cam.cy)) return false;
 
-  T x[LUXEL_CORNERS] = {}, y[LUXEL_CORNERS] = {}, farthest = T(0);
+  T x[kMaxCorners] = {}, y[kMaxCorners] = {}, farthest = T(0);
   bool sound = true;
 LUXEL_UNROLL
-  for (int k = 0; k < LUXEL_CORNERS; ++k) {
+  for (int k = 0; k < kMaxCorners; ++k) {
     if (k >= count) break;
     // Computed relative to the centroid, so that precision does not depend on the distance from the camera.
     const Vec3<T> d = mul(cam.rotation, load3(points + 3 * k) - p.centroid);
@@ -128,23 +128,23 @@ template <typename T>
 LUXEL_HD bool convex_extent(const Pinhole<T>& cam, const ConvexProjection<T>& p, ConvexExtent<T>& e) {
   e.reach = clamp(log_of(T(255) * p.opacity - T(1)) / (p.delta * p.sigma), T(-1e15), T(1e15));
   if (!finite(e.reach)) return false;
-  T nx[LUXEL_CORNERS], ny[LUXEL_CORNERS], c[LUXEL_CORNERS];
+  T nx[kMaxCorners], ny[kMaxCorners], c[kMaxCorners];
 LUXEL_UNROLL
-  for (int j = 0; j < LUXEL_CORNERS; ++j) {
+  for (int j = 0; j < kMaxCorners; ++j) {
     if (j >= p.edges) break;
     const bool closes = j + 1 >= p.edges;
-    const int next = j + 1 < LUXEL_CORNERS ? j + 1 : 0;
+    const int next = j + 1 < kMaxCorners ? j + 1 : 0;
     const T ax = p.corner_x[j], ay = p.corner_y[j];
     nx[j] = (closes ? p.corner_y[0] : p.corner_y[next]) - ay;
     ny[j] = ax - (closes ? p.corner_x[0] : p.corner_x[next]);
     c[j] = nx[j] * ax + ny[j] * ay + e.reach;
   }
-  T left = T(-INFINITY), top = T(-INFINITY), right = T(INFINITY), bottom = T(INFINITY);
+  T left = -infinity<T>(), top = -infinity<T>(), right = infinity<T>(), bottom = infinity<T>();
 LUXEL_UNROLL
-  for (int i = 0; i < LUXEL_CORNERS - 1; ++i) {
+  for (int i = 0; i < kMaxCorners - 1; ++i) {
     if (i + 1 >= p.edges) break;
 LUXEL_UNROLL
-    for (int j = i + 1; j < LUXEL_CORNERS; ++j) {
+    for (int j = i + 1; j < kMaxCorners; ++j) {
       if (j >= p.edges) break;
       const T det = nx[i] * ny[j] - ny[i] * nx[j];
       if (det == T(0)) continue;
@@ -184,7 +184,7 @@ LUXEL_HD void project_convex_vjp(const Pinhole<T>& cam, const T* points, const C
   out.pose.rotation.r2 = out.pose.rotation.r2 + g_depth * p.centroid;
   out.pose.translation.z += g_depth;
 LUXEL_UNROLL
-  for (int j = 0; j < LUXEL_CORNERS; ++j) {
+  for (int j = 0; j < kMaxCorners; ++j) {
     if (j >= p.edges) break;
     const int k = static_cast<int>(p.order >> (4 * j) & 15);
     const Vec3<T> point = load3(points + 3 * k), local = mul(cam.rotation, point) + cam.translation;

@@ -1,20 +1,20 @@
 // The outline of a smooth convex, from its row; used to bin splats into tiles and to test splats against parts of a tile.
 #pragma once
 
-#include "abi/raster.h"
 #include "math/hd.h"
 
 namespace luxel {
 
-constexpr int kConvexRow = 28, kConvexCorners = kConvexRow - 2 * LUXEL_CORNERS;  // where the corners begin in a row
+constexpr int kMaxCorners = 8;  // of a convex, as in abi/raster.h
+constexpr int kConvexRow = 28, kConvexCorners = kConvexRow - 2 * kMaxCorners;  // where the corners begin in a row
 
 // The polygon {q: L_j(q) <= reach for all j} and its box, outside of which alpha is below 1/255.
 template <typename T> struct ConvexBounds {
   using Number = T;
   T x, y, low_x, low_y, high_x, high_y;
   // Edge j crosses the pixel row dy below the centroid at dx = along - slope dy. Horizontal edges and unused entries cross far
-  // outside, so that loops run over all LUXEL_CORNERS entries without branches.
-  T slope[LUXEL_CORNERS], along[LUXEL_CORNERS];
+  // outside, so that loops run over all kMaxCorners entries without branches.
+  T slope[kMaxCorners], along[kMaxCorners];
   unsigned rightward;  // bit j: the polygon lies left of the crossing
 
   static LUXEL_HD ConvexBounds of(const T* row) {
@@ -25,8 +25,8 @@ template <typename T> struct ConvexBounds {
     ConvexBounds e = {row[0], row[1], row[8] - hair_x, row[9] - hair_y, row[10] + hair_x, row[11] + hair_y, {}, {}, 0u};
     const int edges = static_cast<int>(row[6]);
 LUXEL_UNROLL
-    for (int j = 0; j < LUXEL_CORNERS; ++j) {
-      const int next = j + 1 < LUXEL_CORNERS ? 2 * (j + 1) : 0;
+    for (int j = 0; j < kMaxCorners; ++j) {
+      const int next = j + 1 < kMaxCorners ? 2 * (j + 1) : 0;
       const bool closes = j + 1 >= edges;
       const T ax = row[kFirst + 2 * j], ay = row[kFirst + 2 * j + 1];
       const T bx = row[kFirst + next], by = row[kFirst + next + 1];  // selects values, not addresses: rows are in registers
@@ -53,7 +53,7 @@ LUXEL_UNROLL
     right = high_x;
     const T dy0 = y0 - y, dy1 = y1 - y;
 LUXEL_UNROLL
-    for (int j = 0; j < LUXEL_CORNERS; ++j) {
+    for (int j = 0; j < kMaxCorners; ++j) {
       const T one = x + (along[j] - slope[j] * dy0), other = x + (along[j] - slope[j] * dy1);
       const bool to_right = rightward >> j & 1u;
       right = to_right ? smaller(larger(one, other), right) : right;

@@ -8,7 +8,6 @@
 // With g the gradient by v_j, the gradient by the corners needs only the sums over pixels of g, g q_x and g q_y of each edge.
 #pragma once
 
-#include "abi/raster.h"
 #include "math/raster/convex_bounds.h"
 #include "math/raster/policy.h"
 
@@ -20,7 +19,7 @@ constexpr float kMinDelta = 1e-30f;  // lower bound of the divisor in the gradie
 
 template <typename T> struct ConvexPolicy {
   using Bounds = ConvexBounds<T>;
-  static constexpr int kRow = kConvexRow, kCorners = LUXEL_CORNERS, kFirst = kConvexCorners;
+  static constexpr int kRow = kConvexRow, kCorners = kMaxCorners, kFirst = kConvexCorners;
   static constexpr int kPiece = 128;
   static constexpr bool kMultiEdge = true, kHasAbsolute = false, kPixelDepth = false;
 

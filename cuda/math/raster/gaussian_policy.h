@@ -1,10 +1,11 @@
 // The policy of the Gaussian: alpha = opacity * exp(-power) with power = (a dx^2 + c dy^2) / 2 + b dx dy of the conic a, b, c.
 #pragma once
 
-#include "abi/raster.h"
 #include "math/raster/policy.h"
 
+#if !defined(__CUDACC_RTC__)
 #include <cstring>
+#endif
 
 namespace luxel {
 
@@ -86,7 +87,7 @@ template <typename T> struct alignas(4 * sizeof(T)) GaussianPolicy {
     return {row[0], row[1], -0.5f * log2e * row[4], -log2e * row[5], -0.5f * log2e * row[6], log2_of(row[2])};
   }
   // A splat that contributes to no pixel.
-  static LUXEL_HD Packed null_splat() { return {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, -INFINITY}; }
+  static LUXEL_HD Packed null_splat() { return {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, -infinity<float>()}; }
   static LUXEL_HD float depth_of(const float* row) { return row[3]; }
 
   // log2 of the uncapped alpha at a pixel.

@@ -4,24 +4,41 @@
 
 #include "math/raster/policy.h"
 
-#include <type_traits>
-#include <utility>
-
 namespace luxel {
 namespace policy_detail {
 
-template <typename Result, template <typename...> class Op, typename Void, typename... A> struct Gives : std::false_type {};
+// What type_traits and utility have, which NVRTC lacks.
+template <typename...> struct MakeVoid {
+  using Type = void;
+};
+template <typename A, typename B> struct Same {
+  static constexpr bool value = false;
+};
+template <typename A> struct Same<A, A> {
+  static constexpr bool value = true;
+};
+template <typename X> struct PlainOf {
+  using Type = X;
+};
+template <typename X> struct PlainOf<const X> : PlainOf<X> {};
+template <typename X> struct PlainOf<X&> : PlainOf<X> {};
+template <typename X> using Plain = typename PlainOf<X>::Type;  // without reference and const
+template <typename X> LUXEL_HD X&& declared();
+
+template <typename Result, template <typename...> class Op, typename Void, typename... A> struct Gives {
+  static constexpr bool value = false;
+};
 template <typename Result, template <typename...> class Op, typename... A>
-struct Gives<Result, Op, std::void_t<Op<A...>>, A...> : std::is_same<Result, Op<A...>> {};
+struct Gives<Result, Op, typename MakeVoid<Op<A...>>::Type, A...> : Same<Result, Op<A...>> {};
 // Whether Op<A...> is well formed and is Result.
 template <typename Result, template <typename...> class Op, typename... A>
 constexpr bool gives = Gives<Result, Op, void, A...>::value;
 
-template <typename X> const X& value();  // a value of type X for unevaluated expressions; place: an lvalue
-template <typename X> X& place();
+template <typename X> LUXEL_HD const X& value();  // a value of type X for unevaluated expressions; place: an lvalue
+template <typename X> LUXEL_HD X& place();
 
 template <typename B> using BoundsNumber = typename B::Number;
-template <typename B, typename T> using BoundsOf = decltype(B::of(std::declval<const T*>()));
+template <typename B, typename T> using BoundsOf = decltype(B::of(declared<const T*>()));
 template <typename B> using BoundsLeft = decltype(value<B>().left());
 template <typename B> using BoundsRight = decltype(value<B>().right());
 template <typename B> using BoundsTop = decltype(value<B>().top());
@@ -33,32 +50,32 @@ template <typename P> using MultiEdge = decltype(P::kMultiEdge);
 template <typename P> using HasAbsolute = decltype(P::kHasAbsolute);
 template <typename P> using PixelDepth = decltype(P::kPixelDepth);
 
-template <typename P, typename T> using Load = decltype(P::load(std::declval<const T*>()));
-template <typename P> using CentreX = std::decay_t<decltype(value<P>().x)>;
-template <typename P> using CentreY = std::decay_t<decltype(value<P>().y)>;
-template <typename P> using Opacity = std::decay_t<decltype(value<P>().opacity)>;
-template <typename P> using Depth = std::decay_t<decltype(value<P>().depth)>;
-template <typename P, typename V, typename T> using At = decltype(value<P>().at(std::declval<V>(), T()));
-template <typename A> using Falloff = std::decay_t<decltype(value<A>().falloff)>;
-template <typename A> using Valid = std::decay_t<decltype(value<A>().valid)>;
+template <typename P, typename T> using Load = decltype(P::load(declared<const T*>()));
+template <typename P> using CentreX = Plain<decltype(value<P>().x)>;
+template <typename P> using CentreY = Plain<decltype(value<P>().y)>;
+template <typename P> using Opacity = Plain<decltype(value<P>().opacity)>;
+template <typename P> using Depth = Plain<decltype(value<P>().depth)>;
+template <typename P, typename V, typename T> using At = decltype(value<P>().at(declared<V>(), T()));
+template <typename A> using Falloff = Plain<decltype(value<A>().falloff)>;
+template <typename A> using Valid = Plain<decltype(value<A>().valid)>;
 template <typename P, typename V> using CpuGradient = typename P::template Gradient<V, P::kHasAbsolute>;
 template <typename G, typename P, typename A, typename V>
-using GradientAdd = decltype(place<G>().add(value<P>(), value<A>(), std::declval<V>()));
+using GradientAdd = decltype(place<G>().add(value<P>(), value<A>(), declared<V>()));
 template <typename G, typename P, typename Sum, typename T>
-using GradientStore = decltype(value<G>().store(value<P>(), std::declval<Sum>(), std::declval<T*>()));
+using GradientStore = decltype(value<G>().store(value<P>(), declared<Sum>(), declared<T*>()));
 
-template <typename A> using DepthFactor = std::decay_t<decltype(value<A>().depth_factor)>;
+template <typename A> using DepthFactor = Plain<decltype(value<A>().depth_factor)>;
 template <typename G, typename P, typename A, typename V>
-using GradientAddDepth = decltype(place<G>().add_depth(value<P>(), value<A>(), std::declval<V>()));
+using GradientAddDepth = decltype(place<G>().add_depth(value<P>(), value<A>(), declared<V>()));
 template <typename S> using CoverageDepthFactor = decltype(value<S>().depth_factor());
 template <typename S, typename Coverage> using SumsAddDepth = decltype(place<S>().add_depth(value<Coverage>(), 0.0f, 0.0f));
-template <typename P> using Pack = decltype(P::pack(std::declval<const float*>()));
+template <typename P> using Pack = decltype(P::pack(declared<const float*>()));
 template <typename P> using NullSplat = decltype(P::null_splat());
-template <typename P> using DepthOf = decltype(P::depth_of(std::declval<const float*>()));
-template <typename K> using PackedX = std::decay_t<decltype(value<K>().x)>;
-template <typename K> using PackedY = std::decay_t<decltype(value<K>().y)>;
+template <typename P> using DepthOf = decltype(P::depth_of(declared<const float*>()));
+template <typename K> using PackedX = Plain<decltype(value<K>().x)>;
+template <typename K> using PackedY = Plain<decltype(value<K>().y)>;
 template <typename K> using Highest = decltype(value<K>().highest());
-template <typename K> using Edges = std::decay_t<decltype(value<K>().edges)>;
+template <typename K> using Edges = Plain<decltype(value<K>().edges)>;
 template <typename S> using Hits = decltype(value<S>().hits(0.0f));
 template <typename S> using Alpha = decltype(value<S>().alpha());
 template <typename C, typename K> using ColumnAt = decltype(value<C>().at(value<K>(), 0.0f));
@@ -73,10 +90,10 @@ using SumsAdd = decltype(place<S>().add(value<K>(), value<C>(), value<Coverage>(
 template <typename S, typename K, typename C> using SumsStore = decltype(value<S>().store(value<K>(), value<C>(), place<float*>()));
 template <typename S> using SumsSlot = decltype(S::slot(0));
 template <typename S> using SumsScale = decltype(S::scale(0));
-template <typename P> using MomentsToGradient = decltype(P::moments_to_gradient(std::declval<const float*>(), place<float*>()));
+template <typename P> using MomentsToGradient = decltype(P::moments_to_gradient(declared<const float*>(), place<float*>()));
 
 // What binning and both rasterizers need: constants, and bounds on the screen.
-template <typename P, typename T> constexpr bool check_bounds() {
+template <typename P, typename T> LUXEL_HD constexpr bool check_bounds() {
   static_assert(gives<const int, RowWidth, P>, "a policy needs `static constexpr int kRow`: numbers of a primitive's row");
   static_assert(P::kRow >= 4 && P::kRow % 4 == 0, "kRow: a row starts with x, y, opacity, depth and is read 16 bytes at a time");
   static_assert(gives<const int, PieceLength, P>, "a policy needs `static constexpr int kPiece`: instances of a piece of a list");
@@ -99,7 +116,7 @@ template <typename P, typename T> constexpr bool check_bounds() {
 
 #if !defined(__CUDACC__)
 // P: the policy in T, float or double. V below is Vector<T>, several pixels of one row.
-template <typename P, typename T> constexpr bool check_cpu_policy() {
+template <typename P, typename T> LUXEL_HD constexpr bool check_cpu_policy() {
   using namespace policy_detail;
   using V = Vector<T>;
   static_assert(check_bounds<P, T>());
@@ -111,7 +128,7 @@ template <typename P, typename T> constexpr bool check_cpu_policy() {
   static_assert(gives<V, Falloff, A>, "At needs `V falloff`: alpha = opacity * falloff");
   static_assert(gives<Mask<T>, Valid, A>, "At needs a mask `valid`: false where falloff must not be used");
   using G = CpuGradient<P, V>;
-  static_assert(std::is_trivially_copyable_v<G>, "Gradient<V, absolute> is a plain struct of sums, zeroed by `= {}`");
+  static_assert(__is_trivially_copyable(G), "Gradient<V, absolute> is a plain struct of sums, zeroed by `= {}`");
   static_assert(gives<void, GradientAdd, G, P, A, V>,
                 "Gradient needs `void add(const Policy&, const At<V>&, V g_alpha)`: adds the gradient of several pixels");
   static_assert(gives<void, GradientStore, G, P, T (*)(V), T>,
@@ -126,11 +143,11 @@ template <typename P, typename T> constexpr bool check_cpu_policy() {
 #endif
 
 // P: the policy in float.
-template <typename P> constexpr bool check_gpu_policy() {
+template <typename P> LUXEL_HD constexpr bool check_gpu_policy() {
   using namespace policy_detail;
   static_assert(check_bounds<P, float>());
   using K = typename P::Packed;
-  static_assert(std::is_trivially_copyable_v<K>, "Packed lies in shared memory");
+  static_assert(__is_trivially_copyable(K), "Packed lies in shared memory");
   static_assert(gives<K, Pack, P>, "a policy needs `static Packed pack(const float* row)`");
   static_assert(gives<K, NullSplat, P>, "a policy needs `static Packed null_splat()`: one that reaches no pixel");
   static_assert(gives<float, DepthOf, P>, "a policy needs `static float depth_of(const float* row)`");
@@ -139,7 +156,7 @@ template <typename P> constexpr bool check_gpu_policy() {
     static_assert(sizeof(K) % 16 == 0, "Packed of a multi-edge policy is read 16 bytes at a time");
     static_assert(gives<int, Edges, K>, "Packed of a multi-edge policy needs `int edges`");
     using C = EdgeColumn<P>;
-    static_assert(std::is_constructible_v<C, const K&, float>, "Column<E> needs `Column(const Packed&, float px)`");
+    static_assert(__is_constructible(C, const K&, float), "Column<E> needs `Column(const Packed&, float px)`");
     using S = EdgeCoverage<C, K>;
     static_assert(gives<bool, Hits, S> && gives<float, Alpha, S>, "Coverage needs `bool hits(float) const` and `float alpha() const`");
     static_assert(gives<float, EdgeLook, C, K>, "Column<E> needs `float look(const Packed&, float dy) const`: the uncapped alpha");
@@ -155,7 +172,7 @@ template <typename P> constexpr bool check_gpu_policy() {
     static_assert(gives<float, Highest, K>, "Packed of a simple policy needs `float highest() const`: largest log2(alpha) that counts");
     using C = typename P::Column;
     using S = typename P::Coverage;
-    static_assert(std::is_constructible_v<C, const K&, float>, "Column needs `Column(const Packed&, float px)`");
+    static_assert(__is_constructible(C, const K&, float), "Column needs `Column(const Packed&, float px)`");
     static_assert(gives<S, ColumnAt, C, K>, "Column needs `Coverage at(const Packed&, float dy) const`");
     static_assert(gives<S, LookAt, P>, "a simple policy needs `static Coverage look(const Packed&, float px, float dy)`");
     static_assert(gives<bool, Hits, S> && gives<float, Alpha, S>,

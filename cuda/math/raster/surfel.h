@@ -10,7 +10,6 @@
 // m = 2 ln(255 opacity) the squared radius in (u, v) of this region.
 #pragma once
 
-#include "abi/surfels.h"
 #include "math/camera/camera.h"
 #include "math/quat.h"
 

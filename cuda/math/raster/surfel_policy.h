@@ -5,7 +5,6 @@
 // The depth at a pixel is that of the centre times s where the first term is the smaller one, else that of the centre.
 #pragma once
 
-#include "abi/surfels.h"
 #include "math/raster/policy.h"
 
 namespace luxel {
@@ -169,7 +168,7 @@ template <typename T> struct SurfelPolicy {
     return {row[0], row[1], -0.5f * log2e * row[4], -log2e * row[5], -0.5f * log2e * row[6], log2_of(row[2]), row[8], row[9]};
   }
   // A splat that contributes to no pixel.
-  static LUXEL_HD Packed null_splat() { return {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, -INFINITY, 0.0f, 0.0f}; }
+  static LUXEL_HD Packed null_splat() { return {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, -infinity<float>(), 0.0f, 0.0f}; }
   static LUXEL_HD float depth_of(const float* row) { return row[3]; }
 
   // exponent: log2 of the uncapped alpha at a pixel. s: 1 where the filter decides.

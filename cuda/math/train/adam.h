@@ -11,13 +11,13 @@ template <typename T> struct AdamConstants {
   T inverse_root_bias2;  // 1 / sqrt(1 - beta2^step)
 
   AdamConstants() = default;
-  AdamConstants(double lr, double b1, double b2, double epsilon, int64_t step)
+  LUXEL_HD AdamConstants(double lr, double b1, double b2, double epsilon, int64_t step)
       : rest1(T(1 - b1)), beta2(T(b2)), rest2(T(1 - b2)), eps(T(epsilon)),
-        rate(T(lr / (1 - std::pow(b1, static_cast<double>(step))))),
-        inverse_root_bias2(T(1 / std::sqrt(1 - std::pow(b2, static_cast<double>(step))))) {}
+        rate(T(lr / (1 - power_of(b1, static_cast<double>(step))))),
+        inverse_root_bias2(T(1 / root(1 - power_of(b2, static_cast<double>(step))))) {}
 
   // The constants that are equal in all steps; at() fills in the others.
-  static AdamConstants decays(double b1, double b2, double epsilon) {
+  static LUXEL_HD AdamConstants decays(double b1, double b2, double epsilon) {
     AdamConstants c = {};
     c.rest1 = T(1 - b1);
     c.beta2 = T(b2);

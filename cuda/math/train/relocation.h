@@ -3,8 +3,6 @@
 
 #include "math/hd.h"
 
-#include <cmath>
-
 namespace luxel {
 
 constexpr int kMaxCopies = 51;  // for more copies the alternating sum loses its precision
@@ -13,12 +11,12 @@ constexpr int kMaxCopies = 51;  // for more copies the alternating sum loses its
 // n includes the original.
 LUXEL_HD void share_appearance(float opacity, int n, float& shared, float& factor) {
   n = smaller(n, kMaxCopies);
-  const double o = opacity, each = -std::expm1(std::log1p(-smaller(o, 1 - 1e-9)) / n);
+  const double o = opacity, each = -expm1_of(log1p_of(-smaller(o, 1 - 1e-9)) / n);
   double total = 0, binomial = 1, power = 1;
   for (int k = 1; k <= n; ++k) {
     binomial = binomial * (n - k + 1) / k;
     power *= each;
-    total += (k % 2 == 1 ? binomial : -binomial) * power / std::sqrt(static_cast<double>(k));
+    total += (k % 2 == 1 ? binomial : -binomial) * power / root(static_cast<double>(k));
   }
   shared = static_cast<float>(each);
   factor = static_cast<float>(o / total);

@@ -4,8 +4,6 @@
 // (b, c) = l u conj(r). c is computed as n . u, a sum of positive terms without cancellation.
 #pragma once
 
-#include <limits>
-
 #include "math/raster/gaussian4d.h"
 
 namespace luxel {
@@ -31,8 +29,8 @@ LUXEL_HD bool velocity4d(const T* rotor, Vec3<T> log_scales, T log_scale_t, Velo
   p.turned = product(p.weighted, conjugate(p.quats.right));
   const Quat<T> b = product(p.quats.left, p.turned);
   const T variance = dot(p.time, p.weighted);
-  p.held = !(variance >= std::numeric_limits<T>::min());
-  p.inverse_variance = inverse(p.held ? std::numeric_limits<T>::min() : variance);
+  p.held = !(variance >= smallest_normal<T>());
+  p.inverse_variance = inverse(p.held ? smallest_normal<T>() : variance);
   p.velocity = p.inverse_variance * Vec3<T>{b.x, b.y, b.z};
   return finite(p.velocity.x) && finite(p.velocity.y) && finite(p.velocity.z) && finite(variance);
 }

@@ -1,6 +1,7 @@
 """The policies of the tile rasterizer, as the libraries report them: how a primitive's row on the screen is drawn.
 
-They are listed in cuda/math/raster/policies.h. Importing this needs no library, the first `policy` does.
+Those of luxel are listed in cuda/math/raster/policies.h, others are added at run time (own_policies.py). Importing this
+needs no library, the first `policy` does.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import functools
 from typing import NamedTuple
 
+from luxel.render.errors import NativeError
 from luxel.render.native import Library, cpu_library
 
 _MULTI_EDGE, _HAS_ABSOLUTE, _PIXEL_DEPTH = 1, 2, 4  # flags, see cuda/abi/raster.h
@@ -63,4 +65,24 @@ def policy(name: str, stage: str) -> Policy:
     return known[name]
 
 
-__all__ = ["Policy", "policies", "policy"]
+def policy_number(name: str, library: Library, stage: str) -> int:
+    """The number of a policy in the arguments of a library.
+
+    Args:
+        name: of a policy that the CPU library has.
+        library: that is called.
+        stage: that takes it, for the message.
+
+    Raises:
+        NativeError: it was added to other libraries only.
+    """
+    known = policies(library)
+    if name not in known:
+        raise NativeError(
+            f"{stage}: {library.path.name} has no policy {name}.",
+            "Register it for this kind of device, see luxel.render.ops.raster.own_policies.",
+        )
+    return known[name].number
+
+
+__all__ = ["Policy", "policies", "policy", "policy_number"]

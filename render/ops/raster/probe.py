@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
-from luxel.render.ops.raster.policies import policies, policy
+from luxel.render.ops.raster.policies import policy, policy_number
 from luxel.render.ops.registry import define, register_implementation
 
 define("probe(Tensor splats, float x, float y, str policy) -> Tensor")
@@ -28,7 +28,7 @@ def _run(splats: Tensor, x: float, y: float, name: str) -> Tensor:
             splats.dtype,
             splats=splats.contiguous(),
             count=splats.shape[0],
-            policy=policies(library)[name].number,
+            policy=policy_number(name, library, "probe"),
             x=x,
             y=y,
             alpha=alpha,

@@ -9,6 +9,9 @@
 
 namespace luxel {
 
+static_assert(int(kLinear) == LUXEL_LINEAR && int(kRelu) == LUXEL_RELU && int(kSoftplus) == LUXEL_SOFTPLUS && int(kSigmoid) == LUXEL_SIGMOID,
+              "the activations of math/field/mlp.h and abi/field.h have the same numbers");
+
 LUXEL_HD int layer_inputs(const luxel_mlp_args& args, int layer) { return layer == 0 ? args.inputs : args.width; }
 LUXEL_HD int layer_outputs(const luxel_mlp_args& args, int layer) {
   return layer == args.hidden_layers ? args.outputs : args.width;

@@ -3,18 +3,12 @@
 #pragma once
 
 #include "math/train/adam.h"
+#include "kernels/raster/project/projection_stage.h"
 #include "kernels/raster/project/sh_values.h"
 
 #include <cstring>
 
 namespace luxel {
-
-// A parameter tensor, its gradient, the numbers per row, and its index in adam_schedule and adam_table.
-struct Parameter {
-  const void* rows;
-  void* gradient;
-  int width, place;
-};
 
 // P parameters. target: the tensor that the backward pass writes, a gradient or, with Adam, the parameter itself.
 template <typename T, int P> struct ParameterRows {
@@ -26,21 +20,21 @@ template <typename T, int P> struct ParameterRows {
 };
 // Args: the argument struct of a projection stage. Parameters are in the order of a gradient row, sh_rest last.
 template <typename T, typename Args, int P>
-ParameterRows<T, P> rows_of(const Args& args, const Parameter (&parameters)[P]) {
+ParameterRows<T, P> rows_of(const Args& args, const ParameterList<P>& parameters) {
   ParameterRows<T, P> rows = {};
   for (int i = 0; i < P; ++i) {
-    const Parameter& parameter = parameters[i];
+    const Parameter& parameter = parameters.of[i];
     rows.width[i] = rows.active[i] = parameter.width;
     rows.place[i] = parameter.place;
-    rows.target[i] = out<T>(args.adam_schedule ? const_cast<void*>(parameter.rows) : parameter.gradient);
-    if (!args.adam_schedule) continue;
-    const int64_t* addresses = args.adam_table + 3 * parameter.place;
+    rows.target[i] = out<T>(args.projection.adam_schedule ? const_cast<void*>(parameter.rows) : parameter.gradient);
+    if (!args.projection.adam_schedule) continue;
+    const int64_t* addresses = args.projection.adam_table + 3 * parameter.place;
     rows.exp_avg[i] = reinterpret_cast<T*>(addresses[0]);
     rows.exp_avg_sq[i] = reinterpret_cast<T*>(addresses[1]);
     rows.extra[i] = reinterpret_cast<const T*>(addresses[2]);
   }
-  if (args.adam_active_sh_only) rows.active[P - 1] = 3 * sh_terms(args.sh_degree, args.sh_stride);
-  if (args.adam_keep_sh_rest) rows.active[P - 1] = 0;
+  if (args.projection.adam_active_sh_only) rows.active[P - 1] = 3 * sh_terms(args.projection.sh_degree, args.projection.sh_stride);
+  if (args.projection.adam_keep_sh_rest) rows.active[P - 1] = 0;
   return rows;
 }
 
@@ -52,10 +46,10 @@ template <typename T, int P> struct Sink {
 
   template <typename Args>
   Sink(const Args& args, const ParameterRows<T, P>& rows)
-      : rows(rows), adam(args.adam_schedule != nullptr), visible_only(args.adam_visible_only != 0) {
+      : rows(rows), adam(args.projection.adam_schedule != nullptr), visible_only(args.projection.adam_visible_only != 0) {
     if (!adam) return;
-    const T* schedule = in<T>(args.adam_schedule);
-    const auto decays = AdamConstants<T>::decays(args.adam_beta1, args.adam_beta2, args.adam_eps);
+    const T* schedule = in<T>(args.projection.adam_schedule);
+    const auto decays = AdamConstants<T>::decays(args.projection.adam_beta1, args.projection.adam_beta2, args.projection.adam_eps);
     for (int i = 0; i < P; ++i) constants[i] = decays.at(schedule[rows.place[i]], schedule[P], schedule[P + 1]);
   }
 

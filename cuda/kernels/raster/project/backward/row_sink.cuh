@@ -2,7 +2,7 @@
 // memory, or used for a step of Adam without being written; 16 bytes per thread. (On the CPU: Sink of row_sink.h.)
 #pragma once
 
-#include "kernels/raster/project/row_sink.h"
+#include "kernels/raster/project/backward/row_sink.h"
 #include "kernels/raster/project/warp_rows.cuh"
 
 namespace luxel {
@@ -33,7 +33,7 @@ template <int P, typename Args> WarpSink<P> make_sink(const Args& args, const Pa
       addresses |= reinterpret_cast<uintptr_t>(address);
   }
   sink.aligned = (addresses & 15) == 0;
-  sink.decays = AdamConstants<float>::decays(args.adam_beta1, args.adam_beta2, args.adam_eps);
+  sink.decays = AdamConstants<float>::decays(args.projection.adam_beta1, args.projection.adam_beta2, args.projection.adam_eps);
   return sink;
 }
 
@@ -49,9 +49,9 @@ template <bool kAdam, int P> struct Writer {
   // False if there is nothing to do. With adam_visible_only, rows not in `seen` stay unchanged.
   template <typename Args> __device__ __forceinline__ bool begin(const Args& args, uint32_t seen) {
     if (!kAdam) return true;
-    schedule = in<float>(args.adam_schedule);
+    schedule = in<float>(args.projection.adam_schedule);
     constants = sink.decays.at(1.0f, schedule[P], schedule[P + 1]);
-    if (args.adam_visible_only) moving = seen;
+    if (args.projection.adam_visible_only) moving = seen;
     return moving != 0;
   }
 
