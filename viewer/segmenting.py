@@ -124,9 +124,9 @@ def solid_overlaps(
     """
     labels, count = objects.labels.to(scene.device), 1 + max((o.label for o in objects.objects), default=0)
     time = view.time if scene.moves else None
-    seen = label_map(scene, view.camera.to(scene.device), labels, count, time, **render).cpu().long()
+    visible = label_map(scene, view.camera.to(scene.device), labels, count, time, **render).cpu().long()
     truth = torch.from_numpy(ids.copy()).long()
-    return torch.bincount((seen * 256 + truth).flatten(), minlength=count * 256).reshape(count, 256)
+    return torch.bincount((visible * 256 + truth).flatten(), minlength=count * 256).reshape(count, 256)
 
 
 def solid_ious(

@@ -186,6 +186,6 @@ def current_device(device: torch.device) -> contextlib.AbstractContextManager[An
 def _padded(shapes: list[tuple[int, int]], alignment: int) -> list[tuple[int, int]]:
     """[outputs, inputs] of each matrix, padded."""
     sizes = [list(shape) for shape in shapes]
-    for row, place in ((sizes[0], 1), (sizes[-1], 0)):
-        row[place] = math.ceil(row[place] / alignment) * alignment
+    for row, position in ((sizes[0], 1), (sizes[-1], 0)):
+        row[position] = math.ceil(row[position] / alignment) * alignment
     return [(outputs, inputs) for outputs, inputs in sizes]

@@ -107,7 +107,7 @@ def project(scene: Parameters, view: Viewing, statistics: Tensor | None = None) 
 def gradient_scale(projected: Projected, depth: float) -> Tensor:
     """Factors of the gradients by splats near a camera: min(1, (z / depth)^2), [C, N, 1].
 
-    What is near a camera fills much of its image and is seen by few others, so a photograph that differs from the
+    What is near a camera fills much of its image and is observed by few others, so a photograph that differs from the
     others is easily fitted there. Philip & Deschaintre 2023, "Floaters No More"; for Gaussians Zhang et al. 2024,
     "Pixel-GS", sec. 3.4.
 
@@ -145,7 +145,7 @@ def bin_tiles(
     Args:
         projected: see `project`.
         settings: image size and policy.
-        visible_capacity: room for visible splats, all cameras together.
+        visible_capacity: capacity for visible splats, all cameras together.
         capacity: room for (tile, splat) pairs, all cameras together; ``overflow`` is set where more are needed.
     """
     instances, ranges, overflow, plan = bin_splats(
@@ -170,10 +170,10 @@ def with_capacity(draw: Callable[[int, int], Drawn], projected: Projected, setti
     """Draws with the capacity that earlier frames of this kind needed, and checks afterwards whether it sufficed.
 
     So the device is not idle while the host waits for the exact numbers; the first frame of a kind, and one that
-    needs more, is drawn with those.
+    needs more, is rendered with those.
 
     Args:
-        draw: from room for visible splats and for (tile, splat) pairs, see `bin_tiles`; called once more where the
+        draw: from capacity for visible splats and for (tile, splat) pairs, see `bin_tiles`; called once more where the
             first room did not suffice.
         projected: see `project`.
         settings: image size.
@@ -197,10 +197,10 @@ def with_capacity(draw: Callable[[int, int], Drawn], projected: Projected, setti
         if len(_ROOM) >= 64:  # counts change while a scene grows
             _ROOM.clear()
         # A quarter more than needed; decreases slowly, since the need varies from view to view.
-        seen, instances = (
+        visible, instances = (
             max(n + n // 4 + SPARE, r - r // 16) for n, r in zip(needed, room or (0, 0), strict=True)
         )
-        _ROOM[key] = seen, instances
+        _ROOM[key] = visible, instances
     return drawn
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints of a run: written now, in a thread while it goes on, or beside other work at its end."""
+"""Checkpoints of a run: written now, in a thread while it goes on, or alongside other work at its end."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Saved(Protocol):
 
     @property
     def checkpoint_policy(self) -> Any:
-        """Its ``keep`` is the number of checkpoints that are kept."""
+        """Its ``keep`` is the number of checkpoints that are retained."""
         ...
 
     def checkpoint(self) -> Checkpoint:
@@ -107,7 +107,7 @@ class Saver:
         """The checkpoint of the last step, written unless it exists."""
         return self._existing(run, step) or self.save(run, step)
 
-    def save_beside(
+    def save_alongside(
         self, run: Saved, step: int, results: Callable[[], Written], work: Callable[[], Done]
     ) -> tuple[Path | None, Written, Done]:
         """Writes the checkpoint of the last step and the results in two threads, while ``work`` is done here.

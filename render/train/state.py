@@ -31,7 +31,7 @@ Decibels = Annotated[float, msgspec.Meta(ge=-1e4, le=1e4)]
 
 
 class State(msgspec.Struct):
-    """The entries of a checkpoint's state, beside its tensors."""
+    """The entries of a checkpoint's state, alongside its tensors."""
 
     config: dict[str, Any]
     adam_steps: Annotated[int, msgspec.Meta(ge=0, le=MAX_STEPS)]
@@ -85,7 +85,7 @@ def write_config(run: Any, about: dict[str, Any]) -> None:
     """Writes the config.json of a `luxel.render.train.Trainer`.
 
     Args:
-        about: entries beside those that every run has.
+        about: entries next to those that every run has.
     """
     names = {"train": [v.name for v in run.train_views], "test": [v.name for v in run.test_views]}
     own = {"seed": run.config.seed, "device": str(run.device), "extent": run.extent, "views": names}

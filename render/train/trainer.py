@@ -97,7 +97,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
     ) -> None:
         config.check()
         if not train_views:
-            raise LuxelError("There are no views to train on.", "A capture needs at least 3 photographs.")
+            raise LuxelError("There are no views to train on.", "A capture needs at least 3 images.")
         for name in ("target_psnr", "target_frame_ms"):
             if getattr(config, name) is not None and not test_views:
                 raise LuxelError(f"{name} needs held-out views, but there are none.", "Hold some views out.")
@@ -286,7 +286,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
         self.loop.wait_for_device()
         scores: Any = {"lpips": self.config.lpips, "save_renders": self.config.save_renders}
         write, stopped = self._export and partial(self._export, self.scene), reason == "interrupted"
-        path, scene, evaluation = self.loop.save_beside(
+        path, scene, evaluation = self.loop.save_alongside(
             self,
             lambda: write and self.folder.save_file("scene.ply", write, self.steps_done),
             lambda: None if stopped else self.evaluate(**scores),

@@ -25,7 +25,7 @@ class ReadOptions:
         cache_dir: folder for computed results; None: ``.luxel`` in the capture, or ~/.cache/luxel.
         on_progress: called with (stage, fraction done in [0, 1]).
         frames: that are chosen of a video; None: by its length.
-        cut_object: masks the object in the middle of photographs without masks before poses are estimated.
+        cut_object: masks the object in the middle of images without masks before poses are estimated.
         panorama: how panoramas are recognised and cut.
     """
 

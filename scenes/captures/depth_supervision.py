@@ -1,4 +1,4 @@
-"""Gives the views of a capture the depth that training fits beside the images: of maps, of points, or of both."""
+"""Gives the views of a capture the depth that training fits next to the images: of maps, of points, or of both."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from luxel.render.geometry.camera import View
 from luxel.scenes.captures.depth.depth_maps import against_points
 from luxel.scenes.captures.depth.points import FirstOf, PointDepth, thinned
-from luxel.scenes.captures.depth.tracks import seen_points
+from luxel.scenes.captures.depth.tracks import visible_points
 from luxel.scenes.captures.formats.colmap import COLMAP, find_model
 from luxel.scenes.captures.open_capture import Capture
 from luxel.scenes.errors import CaptureError
@@ -17,7 +17,7 @@ from luxel.scenes.files.ply import load_points
 
 COMPARED = 8  # maps whose scale is compared with that of the points
 OFF = 0.05  # relative difference above which it is said
-MAPS = "Name them in transforms.json (depth_file_path), or put them into depths/ beside images/, under equal names."
+MAPS = "Name them in transforms.json (depth_file_path), or put them into depths/ next to images/, under equal names."
 
 
 def supervise(capture: Capture, source: str, *, points: Path | None = None, metric: bool = True) -> None:
@@ -32,7 +32,7 @@ def supervise(capture: Capture, source: str, *, points: Path | None = None, metr
         metric: whether maps are in units of the poses; else their scale is not compared with that of the points.
 
     Raises:
-        CaptureError: the capture has no depth of that kind, its photographs keep their lens, or the file of points
+        CaptureError: the capture has no depth of that kind, its images keep their lens, or the file of points
             cannot be read.
     """
     if points is not None and source not in ("points", "all"):
@@ -43,7 +43,7 @@ def supervise(capture: Capture, source: str, *, points: Path | None = None, metr
         view.depth = None
     if source != "none" and any(view.camera.lens is not None for view in capture.views):
         raise CaptureError(
-            f"{capture.path}: depth is known for undistorted photographs only.",
+            f"{capture.path}: depth is known for undistorted images only.",
             "Train without --lens keep, or without --depth.",
         )
     if source in ("maps", "all") and capture.depths:
@@ -100,7 +100,7 @@ def _pixels(view: View) -> np.ndarray:
 def _tracks(capture: Capture) -> dict[str, np.ndarray]:
     """The points that each image of a COLMAP model sees, by its name; none of other captures."""
     folder = find_model(capture.path) if capture.format == COLMAP.name else None
-    return seen_points(folder) if folder is not None else {}
+    return visible_points(folder) if folder is not None else {}
 
 
 def _of_view(view: View, tracks: dict[str, np.ndarray]) -> np.ndarray | None:

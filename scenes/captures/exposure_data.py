@@ -1,4 +1,4 @@
-"""Exposure from EXIF data: time, sensitivity and aperture, and by how many stops photographs differ."""
+"""Exposure from EXIF data: time, sensitivity and aperture, and by how many stops images differ."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TIME, APERTURE, SENSITIVITY, APEX_TIME, APEX_APERTURE = 0x829A, 0x829D, 0x8827, 
 
 @dataclass(frozen=True)
 class Exposure:
-    """How a photograph was exposed.
+    """How an image was exposed.
 
     Args:
         seconds: exposure time.
@@ -78,7 +78,7 @@ def _positive(value: object) -> float | None:
 
 
 def relative_stops(exposures: Mapping[str, Exposure]) -> dict[str, float]:
-    """Stops by which photographs are exposed more than the median of all.
+    """Stops by which images are exposed more than the median of all.
 
     Args:
         exposures: by name. Those that lack a value that most have are left out, as they cannot be compared.

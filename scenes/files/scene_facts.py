@@ -1,4 +1,4 @@
-"""What scene files say beside their primitives, as names with values that headers can hold."""
+"""What scene files say besides their primitives, as names with values that headers can hold."""
 
 from __future__ import annotations
 

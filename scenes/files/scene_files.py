@@ -44,7 +44,7 @@ def load_primitives(
 
 
 def load_facts(path: str | Path, *, axes: str | None = None) -> SceneFacts:
-    """What a scene file says beside its primitives, in luxel's axes.
+    """What a scene file says besides its primitives, in luxel's axes.
 
     Args:
         axes: see `load_primitives`.
@@ -92,7 +92,7 @@ def finite_primitives(path: str | Path, scene: Parameters, *, keep: bool = False
     limited, infinite = with_limits(scene)
     broken = non_finite(limited)
     if infinite:
-        fate = "they are kept" if keep else "they become finite and look the same"
+        fate = "they are retained" if keep else "they become finite and look the same"
         log.warning(
             "%s: %s of %s %s have an infinite logit of the opacity or logarithm of a scale; %s.",
             path,
@@ -105,7 +105,7 @@ def finite_primitives(path: str | Path, scene: Parameters, *, keep: bool = False
         return scene if keep else limited
     said = broken.in_words(limited)
     if keep:
-        log.warning("%s: %s; they are kept.", path, said)
+        log.warning("%s: %s; they are retained.", path, said)
         return scene
     if broken.count == scene.count:
         raise CaptureError(

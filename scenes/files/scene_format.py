@@ -14,7 +14,7 @@ LABEL = "label"  # property or tensor with the labels of primitives
 
 @dataclass(frozen=True)
 class SceneFacts:
-    """What is known of a scene beside its primitives; None: it is not known.
+    """What is known of a scene alongside its primitives; None: it is not known.
 
     Args:
         antialiased: whether it was trained with Mip-Splatting's opacity compensation.

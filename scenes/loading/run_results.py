@@ -1,4 +1,4 @@
-"""The result of a run: its primitives or its neural field, from its file or its newest whole checkpoint."""
+"""The result of a run: its primitives or its neural field, from its file or its newest complete checkpoint."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def run_folder(path: Path) -> Path:
 
 
 def load_run_scene(folder: Path, *, keep_non_finite: bool = False) -> Parameters:
-    """The scene of a run, of whatever primitive: its scene.ply, or its newest whole checkpoint where it has not ended
-    or its scene.ply is damaged or older.
+    """The scene of a run, of whatever primitive: its scene.ply, or its newest complete checkpoint where it has not
+    ended or its scene.ply is damaged or older.
 
     Args:
         keep_non_finite: see `luxel.scenes.files.scene_files.finite_primitives`.
@@ -81,8 +81,8 @@ def is_field_run(path: Path) -> bool:
     return path.is_dir() and has_config(path) and "field" in RunFolder.read_body(path)["config"]
 
 
-def keeps_lenses(path: Path) -> bool:
-    """Whether a folder is that of a run that was trained on photographs of distorted lenses (`--lens keep`)."""
+def retains_lenses(path: Path) -> bool:
+    """Whether a folder is that of a run that was trained on images of distorted lenses (`--lens keep`)."""
     about = RunFolder.read_body(path).get("capture") if path.is_dir() and has_config(path) else None
     return isinstance(about, dict) and about.get("lens") == "keep"
 
@@ -93,7 +93,7 @@ def has_capture(path: Path) -> bool:
 
 
 def load_run_field(folder: Path) -> Application:
-    """The field of a run: its field.safetensors, or its newest whole checkpoint where it has not ended or its
+    """The field of a run: its field.safetensors, or its newest complete checkpoint where it has not ended or its
     field.safetensors is damaged or older.
 
     Raises:
@@ -106,7 +106,7 @@ def load_run_field(folder: Path) -> Application:
 
 
 def newer_checkpoint(folder: Path, name: str, check: Callable[[Checkpoint], object]) -> Checkpoint | None:
-    """The newest whole checkpoint of a run where it has to stand for the run's result; None: the result is used.
+    """The newest complete checkpoint of a run where it has to stand for the run's result; None: the result is used.
 
     It has to where there is no result, where the result is damaged, replaced, of another run or cannot be checked, and
     where the checkpoint is of a later step. What is wrong, and what is used instead, is printed.
@@ -123,17 +123,17 @@ def newer_checkpoint(folder: Path, name: str, check: Callable[[Checkpoint], obje
     run = RunFolder.read_body(folder) if has_config(folder) else None
     result, saved = examine(path, run), available(checkpoints)
     reason = result.problem or result.note
-    whole = path.is_file() and not reason  # as far as this can be known
-    if whole and (result.step is None or not saved or saved[0][0] <= result.step):
+    full = path.is_file() and not reason  # as far as this can be known
+    if full and (result.step is None or not saved or saved[0][0] <= result.step):
         return None
     said: list[str] = []
     try:
         checkpoint = load_newest(checkpoints, said.append, run, check)
     except CheckpointError as error:
-        return None if whole else _without_checkpoint(path, result, error if saved else None)
-    if whole and result.step is not None and checkpoint.step <= result.step:
+        return None if full else _without_checkpoint(path, result, error if saved else None)
+    if full and result.step is not None and checkpoint.step <= result.step:
         return None
-    if whole:
+    if full:
         reason = f"{path}: is of step {result.step}, and training has gone on."
     for message in said:
         print_once(message)

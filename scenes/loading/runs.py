@@ -17,9 +17,9 @@ from luxel.scenes.loading.run_results import (
     check_axes,
     is_field_run,
     is_run,
-    keeps_lenses,
     load_run_field,
     load_run_scene,
+    retains_lenses,
 )
 from luxel.scenes.loading.scene_files import scene_of
 
@@ -30,7 +30,7 @@ def load_run(path: Path, options: LoadOptions = DEFAULT) -> Scene:
     if is_field_run(path):
         return field_scene(load_run_field(path).to(options.device))
     parameters = load_run_scene(path, keep_non_finite=options.keep_non_finite)
-    return scene_of(parameters, facts_of_run(path), options, lenses=keeps_lenses(path))
+    return scene_of(parameters, facts_of_run(path), options, lenses=retains_lenses(path))
 
 
 def facts_of_run(path: Path) -> SceneFacts:

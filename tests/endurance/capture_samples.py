@@ -21,7 +21,7 @@ from luxel.scenes import save_points
 from luxel.scenes.captures.capture_format import ReadOptions
 from luxel.scenes.captures.contents import image_files
 from luxel.scenes.captures.depth.depth_maps import read_depth
-from luxel.scenes.captures.depth.tracks import seen_points
+from luxel.scenes.captures.depth.tracks import visible_points
 from luxel.scenes.captures.exposure_data import (
     APERTURE,
     APEX_APERTURE,
@@ -103,9 +103,7 @@ def capture_samples() -> list[Sample]:
     index = struct.pack(">I4s", 16 + 80, b"moov") + struct.pack(">I4s", 88, b"sv3d") + b"equi".ljust(80)
     out.append(Sample("panorama .mp4: metadata", ".mp4", index, is_panorama_video))
     photographs = {f"{index}.png": _png() for index in range(3)}
-    out.append(
-        Sample("capture photographs: one image", ".png", _png(), partial(_check_photograph, photographs))
-    )
+    out.append(Sample("capture photographs: one image", ".png", _png(), partial(_check_image, photographs)))
     for suffix, variant in ((".mp4", "H.264"), (".webm", "VP9")):
         out.append(Sample(f"capture video: {variant}", suffix, _video(suffix), _check_video))
     return out
@@ -122,7 +120,7 @@ def _read_tracks(file: str, files: dict[str, bytes], path: Path) -> object:
     folder = _filled({f"tracks/{name}": data for name, data in files.items()}) / "tracks"
     shutil.copyfile(path, folder / file)
     try:
-        seen = seen_points(folder)
+        seen = visible_points(folder)
     finally:
         (folder / file).write_bytes(files[file])
     assert all(np.isfinite(xyz).all() for xyz in seen.values())
@@ -272,7 +270,7 @@ def _read_capture(file: str, files: dict[str, bytes], path: Path) -> object:
         (folder / file).write_bytes(files[file])
 
 
-def _check_photograph(files: dict[str, bytes], path: Path) -> object:
+def _check_image(files: dict[str, bytes], path: Path) -> object:
     """What structure from motion reads of a photograph before it begins."""
     folder = _filled(files)
     shutil.copyfile(path, folder / "1.png")

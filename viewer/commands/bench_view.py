@@ -28,9 +28,9 @@ class View(Options):
     """Measures the viewer's latency in a headless browser: from a motion of the camera to its image on the page.
 
     Drives Chromium on this machine, with prepared frames in place of the renderer: luxel's image stream
-    and, beside it, viser's own messages. Prints a table and writes OUT/view.json, view.md and view.html.
+    and, alongside it, viser's own messages. Prints a table and writes OUT/view.json, view.md and view.html.
 
-    With --client python, clients without a browser take its place: they acknowledge images like a page. They also
+    With --client python, clients without a browser replace it: they acknowledge images like a page. They also
     measure a rendered scene and several clients at a time.
 
     Examples:

@@ -52,7 +52,7 @@ def _reason(trainer: Trainer, result: TrainResult, cores: int, share: float) -> 
     if (trainer.config.target_minutes or 1) < 1:
         return f"{few} training was limited to less than a minute. {longer}"
     if trainer.device.type == "cpu" and share < BUSY:
-        return f"{few} other processes kept the processor busy. Without them it is reached, or {longer}"
+        return f"{few} other processes occupied the processor. Without them it is reached, or {longer}"
     return f"{few} this machine is slower than two free cores. {longer}"
 
 

@@ -49,7 +49,7 @@ class Eval(Options):
     split: Literal["test", "train"] = "test"
     """Views to evaluate on: those held out, or those trained on."""
     out: Annotated[Path | None, Folder(), optional("DIR")] = None
-    """Folder of the report; default: eval/ in the run, or NAME-eval beside a scene file. An earlier report in it is
+    """Folder of the report; default: eval/ in the run, or NAME-eval alongside a scene file. An earlier report in it is
     replaced, and no other files."""
     force: bool = False
     """Replace other files that have names of files of the report too: index.html, report.json, images/*.jpg."""
@@ -70,7 +70,7 @@ class Eval(Options):
     """Compute the PSNR after an affine fit of each render's colours too, which leaves out differences of exposure and
     white balance. Always done for runs that learnt the exposure of their images."""
     refined: bool = False
-    """Compute the PSNR with each camera moved to where the scene looks most like its photograph too, which leaves out
+    """Compute the PSNR with each camera moved to where the scene looks most like its image too, which leaves out
     errors of the poses. Always done for runs that refined the poses of their images."""
     json: bool = False
     """Print JSON instead of a table."""
@@ -214,7 +214,7 @@ class Eval(Options):
         return origin
 
     def _output(self) -> OutputFolder:
-        """The folder of the report; refused before long work where other files are in its place."""
+        """The folder of the report; refused before long work where other files are at its path."""
         from luxel.render.storage.folder import OutputFolder
         from luxel.scenes.loading.run_results import is_field_run, is_run
         from luxel.viewer.reports.evaluation_report import PAGE, RECORD, check_writable, report_of_run

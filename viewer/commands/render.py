@@ -38,7 +38,7 @@ class Render(Options):
     the viewer (its panel "Camera path") or by nerfstudio; --frames resamples it smoothly.
 
     A dynamic scene plays once, from the first time of its capture to the last. Where the path, or the capture with
-    --at photographs, has times, each frame shows the time of its place on the path.
+    --at photographs, has times, each frame shows the time of its position on the path.
 
     Examples:
         luxel render runs/first
@@ -56,7 +56,8 @@ class Render(Options):
     """Folder of a run, a scene file (.ply, .compressed.ply, .splat, .ksplat, .spz, .sog, .glb or .safetensors), or a
     mesh (.glb, .obj, .ply or .stl)."""
     out: Annotated[Path | None, optional("PATH")] = None
-    """Video (.mp4, .mov, .mkv, .webm) or folder of PNG files; default: an MP4 in the run folder or beside the file."""
+    """Video (.mp4, .mov, .mkv, .webm) or folder of PNG files; default: an MP4 in the run folder or alongside the
+    file."""
     capture: Annotated[Path | None, optional("CAPTURE")] = None
     """Take cameras and times from this capture; default: the one that the run was trained on."""
     path: Annotated[Path | None, optional("JSON")] = None
@@ -82,8 +83,8 @@ class Render(Options):
     exposure: Annotated[float, Bounds(-32, 32)] = 0.0
     """Fields of HDR images: multiply linear colours by 2 to this power before they are clamped and shown in sRGB."""
     sun: Annotated[tuple[Direction, Direction, Direction] | None, optional("X Y Z")] = None
-    """Distance fields and volumes: light them by a sun in this direction, with shadows. Volumes are then drawn by delta
-    tracking, with some noise."""
+    """Distance fields and volumes: light them by a sun in this direction, with shadows. Volumes are then rendered by
+    delta tracking, with some noise."""
     window: Annotated[Window | None, optional("LEFT TOP WIDTH HEIGHT")] = None
     """Fields of images: render this part of the image, in pixels of the image that the field was trained on."""
     transparent: bool = False

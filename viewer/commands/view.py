@@ -110,7 +110,7 @@ class ViewScene(Options):
             raise LuxelError(f"{second}: this is the first scene again.", "Give another run or scene file.")
 
     def _attach(self) -> tuple[RunConnection, dict[str, Any]] | None:
-        """A connection to a run that is training, and what its viewer is to show beside it; None if none is."""
+        """A connection to a run that is training, and what its viewer is to show alongside it; None if none is."""
         paths = (self.scene, self.second)
         for path, other in zip(paths, paths[::-1], strict=True):
             if path is None or not path.is_dir():

@@ -63,7 +63,7 @@ def write_surface(
     finish: MeshFinish,
     capture_path: Path | None = None,
 ) -> str:
-    """Writes the surface that the photographs' cameras see of a scene; returns what was written, in words.
+    """Writes the surface that the images' cameras see of a scene; returns what was written, in words.
 
     Args:
         run: folder of the run, of whose capture the cameras are.
@@ -72,7 +72,7 @@ def write_surface(
         device: that renders and fuses.
         resolution: see `finished_surface`; None: 512, or 256 without a GPU.
         finish: what is done with the surface.
-        capture_path: of the capture, in place of the one that the run names.
+        capture_path: of the capture, instead of the one that the run names.
 
     Raises:
         LuxelError: the run has no cameras, or as `finished_surface`.

@@ -130,7 +130,7 @@ def load_origin(
 
     Args:
         folder: of the run.
-        capture: that the user gives in place of the one that the run was trained on.
+        capture: that the user gives instead of the one that the run was trained on.
         points: file of points that give depth that the user gives.
         adds_depth: whether `Origin.add_depth` will be called.
         remedy: of the error about a capture that the run may not name.

@@ -31,7 +31,7 @@ class FieldData:
         name: shown to people and used in file names.
         data: as `Application.begin` takes it.
         about: more entries for config.json of the run.
-        views: posed photographs, where there are any.
+        views: posed images, where there are any.
         up: the world's up direction where the data define it, [3].
         background: colour behind the field.
     """
@@ -74,7 +74,7 @@ class FieldOrigin:
 
         Args:
             folder: of the run.
-            data: that the user gives in place of it.
+            data: that the user gives instead of it.
             remedy: of the error about data that the run may not name, see
                 `luxel.viewer.scene_loading.capture_options.load_origin`.
 

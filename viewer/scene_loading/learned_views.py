@@ -1,4 +1,4 @@
-"""What a run learnt of its views beside the scene, from its newest checkpoint."""
+"""What a run learnt of its views besides the scene, from its newest checkpoint."""
 
 from __future__ import annotations
 

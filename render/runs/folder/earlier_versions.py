@@ -58,11 +58,11 @@ def is_sealed_config(folder: Path) -> bool:
 
 
 def _checkpoints(folder: Path, body: dict) -> Iterator[str]:
-    """Files of whole checkpoints of the run of a config.json."""
-    place = folder / "checkpoints"
-    if place.is_symlink():
+    """Files of complete checkpoints of the run of a config.json."""
+    position = folder / "checkpoints"
+    if position.is_symlink():
         return
-    for _, path in available(place):
+    for _, path in available(position):
         with contextlib.suppress(LuxelError):
             checkpoint = load(path)
             if _id(checkpoint.run) in (_id(body), None):

@@ -119,7 +119,7 @@ class RunFolder:
             self._write_body(self.body)
 
     def _require_same_run(self) -> None:
-        """Raises LuxelError if another run has taken the place of this one; the folder is then not touched."""
+        """Raises LuxelError if another run has replaced this one; the folder is then not touched."""
         if self.body is None or not has_config(self.path):
             return
         other = identity_in(self.read_body(self.path, lambda message: None))
@@ -194,7 +194,7 @@ class RunFolder:
     def read_body(path: Path, say: Callable[[str], None] | None = None) -> dict[str, Any]:
         """The contents of config.json of a run; its configuration is the dictionary at "config".
 
-        A config.json that is missing or damaged is replaced by the copy in the newest whole checkpoint.
+        A config.json that is missing or damaged is replaced by the copy in the newest complete checkpoint.
 
         Args:
             say: receives a message where a copy is used, or where the run is of a version without checksums; None: it

@@ -98,7 +98,7 @@ class Densifier:
         """Removes the primitives of which a parameter is not finite."""
         self.select(finite(self.store.scene))
 
-    def keep_most_opaque(self, count: int) -> None:
+    def retain_most_opaque(self, count: int) -> None:
         """Removes all but the ``count`` primitives of highest opacity."""
         opacity = self.store.scene.opacity_logits
         self.select(opacity.argsort(descending=True, stable=True)[:count].sort().values)

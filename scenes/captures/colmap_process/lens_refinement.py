@@ -1,4 +1,4 @@
-"""A simple lens refined to one with more parameters, where many photographs of it determine them."""
+"""A simple lens refined to one with more parameters, where many images of it determine them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-MIN_IMAGES = (
-    15  # registered photographs of a lens, from which four distortion coefficients are well determined
-)
+MIN_IMAGES = 15  # registered images of a lens, from which four distortion coefficients are well determined
 MIN_GAIN = 0.01  # share by which the reprojection error must fall
 MIN_CENTRE_GAIN = 0.002  # the same for a free principal point, of which little gain is noise
 CENTRE_WITHIN = 0.06  # of width and height: distance of the principal point from the middle
@@ -27,8 +25,8 @@ def refine_lens(pycolmap: Any, model: Any) -> Any:
         pycolmap: the module.
         model: a pycolmap.Reconstruction after bundle adjustment.
     """
-    seen = Counter(model.images[key].camera_id for key in model.reg_image_ids())
-    determined = {key for key, count in seen.items() if count >= MIN_IMAGES}
+    visible = Counter(model.images[key].camera_id for key in model.reg_image_ids())
+    determined = {key for key, count in visible.items() if count >= MIN_IMAGES}
     if not determined:
         return model
     adjusted = pycolmap.Reconstruction(model)

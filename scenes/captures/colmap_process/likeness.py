@@ -1,4 +1,4 @@
-"""Likeness of photographs from their features, without a vocabulary from elsewhere.
+"""Likeness of images from their features, without a vocabulary from elsewhere.
 
 VLAD (Jegou et al., Aggregating local descriptors into a compact image representation, CVPR 2010) over clusters of the
 capture's own features, each cluster's sum normalised (Arandjelovic and Zisserman, All about VLAD, CVPR 2013).

@@ -36,7 +36,7 @@ def map_incrementally(
         out: a folder for the models, emptied before.
         count: number of all images.
         on_progress: called with (stage, fraction done in [0, 1]).
-        loose: thresholds for photographs with little overlap.
+        loose: thresholds for images with little overlap.
     """
     options = pycolmap.IncrementalPipelineOptions()
     options.random_seed = features.SEED
@@ -52,7 +52,7 @@ def map_incrementally(
 
     def advance() -> None:
         placed[0] += 1
-        on_progress("placing photographs", min(1.0, placed[0] / count))
+        on_progress("placing images", min(1.0, placed[0] / count))
 
     _emptied(out)
     models = pycolmap.incremental_mapping(
@@ -73,7 +73,7 @@ def map_globally(
         on_progress: called with (stage, fraction done in [0, 1]).
         cameras: lenses that are known from another model; the others are estimated from the pairs.
     """
-    on_progress("placing photographs together", 0.0)
+    on_progress("placing images together", 0.0)
     _emptied(out)
     copied = out / "database.db"
     copy_database(database, copied)

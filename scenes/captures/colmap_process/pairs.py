@@ -1,4 +1,4 @@
-"""Which pairs of photographs are matched: all, neighbours in order, those that look alike, or neighbours by pose."""
+"""Which pairs of images are matched: all, neighbours in order, those that look alike, or neighbours by pose."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def pairs_to_match(pycolmap: Any, database: Path, names: Sequence[str]) -> list[
     """Pairs of images to match where poses are unknown.
 
     All pairs of up to 150 images. Of more, neighbours by order, and each image with the 24 that look most like it: of a
-    film or a walk the first are most of what is needed, of photographs in no order the second.
+    film or a walk the first are most of what is needed, of images in no order the second.
 
     Args:
         pycolmap: the module.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MIN_PANORAMAS = 3
 VIEWS, SIZE = 6, 1024  # of the rig: views, most pixels of a side
 FEATURES = 2048  # maximum per view
-ADVICE = "Take panoramas a step or two apart, in good light, and more of them where the place is narrow."
+ADVICE = "Take panoramas a step or two apart, in good light, and more of them where the site is narrow."
 
 
 def map_panoramas(

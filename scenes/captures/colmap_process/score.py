@@ -26,7 +26,7 @@ class ModelScore:
         reprojection_error: mean, pixels.
         points_per_image: mean number of points that an image sees.
         track_length: mean number of images that see a point.
-        pairs: number of the verified pairs of photographs, both registered.
+        pairs: number of the verified pairs of images, both registered.
         agreement: share of the matches of these pairs that are in pairs of which half of the matches fit the poses.
             Pairs with few matches, which are often wrong, count little.
     """
@@ -50,10 +50,10 @@ class ModelScore:
 
     def __str__(self) -> str:
         return (
-            f"{self.registered} of {self.photographs} photographs have a pose, {self.agreement:.0%} of the matches of "
+            f"{self.registered} of {self.photographs} images have a pose, {self.agreement:.0%} of the matches of "
             f"{self.pairs} overlapping pairs agree with the poses, "
             f"reprojection error {self.reprojection_error:.2f} pixels, "
-            f"{self.points_per_image:.0f} points per photograph seen {self.track_length:.1f} times each"
+            f"{self.points_per_image:.0f} points per image observed {self.track_length:.1f} times each"
         )
 
 
@@ -66,7 +66,7 @@ def score_model(
         mapping: how it was made.
         model: a pycolmap.Reconstruction.
         photographs: number of all photographs.
-        pairs: of all photographs.
+        pairs: of all images.
     """
     model.update_point_3d_errors()
     fit = fit_of_pairs(pairs, model)
@@ -92,7 +92,7 @@ class PoseReport:
     Args:
         chosen: the score of the model that is used.
         models: of all models that were made.
-        cut: pairs of photographs that contradicted the others and were left out.
+        cut: pairs of images that contradicted the others and were left out.
         lens: COLMAP's camera model, after refinement.
         refusal: why the model cannot be used, a clause; empty: it can.
     """

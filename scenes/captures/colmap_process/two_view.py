@@ -1,4 +1,4 @@
-"""Verified pairs of photographs, compared with a model: do their matches fit its poses, and is there parallax?"""
+"""Verified pairs of images, compared with a model: do their matches fit its poses, and is there parallax?"""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ FOCALS = np.geomspace(0.4, 4.0, 12)  # of the longer side, tried for the test of
 NEARBY = np.linspace(0.85, 1.17, 9)  # of the best of them, tried next
 MAX_PAIRS_TURNED = 400  # pairs on which the focal length of that test is chosen
 STILL = 0.008  # of the longer side: residual of a rotation, below which a pair has no parallax
-MIN_PAIRED = 0.5  # of the photographs that must be in a pair for that test
-STILL_SHARE = 0.9  # of the photographs that have no pair with parallax, where the camera only turned
+MIN_PAIRED = 0.5  # of the images that must be in a pair for that test
+STILL_SHARE = 0.9  # of the images that have no pair with parallax, where the camera only turned
 
 
 @dataclass(frozen=True)
 class VerifiedPairs:
-    """Matches between photographs that survived geometric verification.
+    """Matches between images that survived geometric verification.
 
     Args:
         ids: of the two images of each pair in COLMAP's database, int [P, 2].
@@ -62,16 +62,16 @@ def read_pairs(pycolmap: Any, database: Path) -> VerifiedPairs:
             for image in images
         }
         keys, geometries = opened.read_two_view_geometries()
-        kept, counts, matches, total = [], [], [], 0
+        retained, counts, matches, total = [], [], [], 0
         for key, geometry in zip(keys, geometries, strict=True):
             index = np.asarray(geometry.inlier_matches, np.int64).reshape(-1, 2)
             total += len(index) > 0
             if len(index) >= MIN_MATCHES:
-                kept.append(pycolmap.pair_id_to_image_pair(key))
+                retained.append(pycolmap.pair_id_to_image_pair(key))
                 counts.append(len(index))
                 matches.append(index[:: -(-len(index) // MAX_MATCHES)])
     sizes = {image.image_id: cameras[image.camera_id] for image in images}
-    ids = np.array(kept, np.int64).reshape(-1, 2)
+    ids = np.array(retained, np.int64).reshape(-1, 2)
     return VerifiedPairs(ids, np.array(counts, np.int64), matches, keypoints, sizes, total)
 
 
@@ -126,9 +126,9 @@ def share_that_fits(
 
 
 def only_turned(pairs: VerifiedPairs) -> bool:
-    """Whether the camera turned on the spot: rotations explain the matches of all pairs of nearly all photographs.
+    """Whether the camera turned on the spot: rotations explain the matches of all pairs of nearly all images.
 
-    The focal length that explains most is taken for all of them. Where fewer than half of the photographs are in a
+    The focal length that explains most is taken for all of them. Where fewer than half of the images are in a
     pair, nothing can be said of the capture.
     """
     if len(np.unique(pairs.ids)) < max(1, MIN_PAIRED * len(pairs.sizes)):

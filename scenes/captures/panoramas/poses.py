@@ -154,10 +154,12 @@ def _write_views(
         side, focal = SIZE, 0.5 * SIZE / float(np.tan(np.radians(0.5 * FOV)))
     for turn, target in zip(directions, targets, strict=True):
         Image.fromarray(small_view(stored[..., :3], turn, side, focal)).save(target, compress_level=1)
-        kept = above(turn, focal, side, nadir)
+        retained = above(turn, focal, side, nadir)
         if keep is not None:
             cut = small_view(keep, turn, side, focal)
-            kept = cut if kept is None else np.minimum(cut, kept)
-        if kept is not None:
-            Image.fromarray(kept).save(masks / target.parent.name / f"{target.name}.png", compress_level=1)
+            retained = cut if retained is None else np.minimum(cut, retained)
+        if retained is not None:
+            Image.fromarray(retained).save(
+                masks / target.parent.name / f"{target.name}.png", compress_level=1
+            )
     return side, focal

@@ -17,7 +17,7 @@ def image_folder(path: Path) -> Path | None:
     return next((folder for folder in folders if folder.is_dir() and image_files(folder)), None)
 
 
-def photographs_mismatch(path: Path) -> str | None:
+def images_mismatch(path: Path) -> str | None:
     """None where there are image files, otherwise the reason."""
     if path.is_file():
         return "it is not a folder"
@@ -26,11 +26,11 @@ def photographs_mismatch(path: Path) -> str | None:
     return None
 
 
-def read_photographs(path: Path, options: ReadOptions) -> CaptureContents:
+def read_images(path: Path, options: ReadOptions) -> CaptureContents:
     """Poses, intrinsics and points by structure from motion.
 
     Raises:
-        CaptureError: too few photographs could be placed, or panoramas and others are mixed.
+        CaptureError: too few images could be placed, or panoramas and others are mixed.
     """
     from luxel.scenes.captures.panoramas.poses import estimate_panorama_poses
     from luxel.scenes.captures.poses.sfm import estimate_poses
@@ -49,4 +49,4 @@ def read_photographs(path: Path, options: ReadOptions) -> CaptureContents:
     )
 
 
-PHOTOGRAPHS = CaptureFormat("photographs", photographs_mismatch, read_photographs)
+PHOTOGRAPHS = CaptureFormat("photographs", images_mismatch, read_images)

@@ -1,4 +1,5 @@
-"""The capture format of a video: its best frames are kept as images, whose poses structure from motion estimates."""
+"""The capture format of a video: its best frames are retained as images, whose poses structure from motion
+estimates."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ def video_mismatch(path: Path) -> str | None:
 
 
 def read_video(path: Path, options: ReadOptions) -> CaptureContents:
-    """Poses, intrinsics, points and times of the best frames, computed once and kept in the cache.
+    """Poses, intrinsics, points and times of the best frames, computed once and stored in the cache.
 
     Raises:
         CaptureError: the video cannot be read, too few of its frames are sharp and differ, or too few of them could be
@@ -64,7 +65,7 @@ def read_video(path: Path, options: ReadOptions) -> CaptureContents:
 
     video = video_file(path)
     assert video is not None
-    folder, kept = CaptureCache(path, options.cache_dir).result(
+    folder, retained = CaptureCache(path, options.cache_dir).result(
         f"video-{_key(video, options.frames)}",
         _read_frames,
         lambda target: _extract(video, options.frames, target, options.on_progress),
@@ -86,12 +87,12 @@ def read_video(path: Path, options: ReadOptions) -> CaptureContents:
             on_progress=options.on_progress,
         )
         format_name = "video (structure from motion)"
-    interval = frame_interval(kept["times"])
+    interval = frame_interval(retained["times"])
     for source in contents.images:
-        source.time = float(kept["times"][source.path.name])
+        source.time = float(retained["times"][source.path.name])
         source.frame_interval = interval
     contents.format, contents.name = format_name, video.stem
-    contents.warnings[:0] = kept["warnings"]
+    contents.warnings[:0] = retained["warnings"]
     return contents
 
 
@@ -154,8 +155,8 @@ def _extract(video: Path, count: int | None, folder: Path, on_progress: Callable
         Image.fromarray(pixels).save(images / name, quality=QUALITY, subsampling=0)
         times[name] = measure.time - chosen[0].time
         on_progress("writing frames", done / len(chosen))
-    kept = {"times": times, "warnings": warnings, "total": selection.total}
-    (folder / "frames.json").write_text(json.dumps(kept))
+    retained = {"times": times, "warnings": warnings, "total": selection.total}
+    (folder / "frames.json").write_text(json.dumps(retained))
 
 
 VIDEO = CaptureFormat("video", video_mismatch, read_video)

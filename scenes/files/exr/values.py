@@ -46,7 +46,7 @@ def read_exr_depth(path: Path, channel: str | None = None) -> np.ndarray:
             colours R, G, B that are equal.
 
     Returns:
-        float32 or uint32 [H, W]; 0 where Blender says that nothing is seen.
+        float32 or uint32 [H, W]; 0 where Blender says that nothing is visible.
 
     Raises:
         CaptureError: the file is missing, damaged, above the limit of megapixels, or it is not clear which channel has

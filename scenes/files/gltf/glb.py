@@ -92,7 +92,7 @@ def load_glb(path: str | Path) -> Gaussians:
         parameters = 4 * (11 + 3 * (degree + 1) ** 2) * count  # bytes
         if parameters > GROWTH * path.stat().st_size or len(placed) > MAX_PLACES:
             raise CaptureError(
-                f"{path}: its nodes put {count} Gaussians into {len(placed)} places, too many for its size.",
+                f"{path}: its nodes put {count} Gaussians at {len(placed)} positions, too many for its size.",
                 "Export each Gaussian once.",
             )
         parts = [_gaussians(path, document, binary, part, degree) for part in placed]

@@ -308,8 +308,8 @@ def _is_plain(png: bytes) -> bool:
     """
     chunks = list(_png_chunks(png))
     names, special = {name for name, *_ in chunks}, {b"tRNS", b"acTL", b"eXIf", b"iTXt"}
-    whole = b"IDAT" in names and chunks[-1][2] == len(png)
-    return whole and png[24] == 8 and png[25] in (0, 2, 6) and special.isdisjoint(names)
+    full = b"IDAT" in names and chunks[-1][2] == len(png)
+    return full and png[24] == 8 and png[25] in (0, 2, 6) and special.isdisjoint(names)
 
 
 def _by_opencv(data: bytes) -> np.ndarray | None:
@@ -322,6 +322,6 @@ def _by_opencv(data: bytes) -> np.ndarray | None:
 
 def _made(pixels: np.ndarray, image: Image.Image) -> Image.Image:
     """Decoded pixels as an image with the format and the texts of another one."""
-    whole = Image.fromarray(pixels)
-    whole.info, whole.format = image.info, image.format
-    return whole
+    full = Image.fromarray(pixels)
+    full.info, full.format = image.info, image.format
+    return full

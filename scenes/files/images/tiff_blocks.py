@@ -91,7 +91,7 @@ def _one(tags: dict[int, np.ndarray], tag: int, default: int | None = None) -> i
 
 
 def _tags(file: IO[bytes], size: int) -> tuple[dict[int, np.ndarray], str]:
-    """Whole numbers in the tags of the first image, and the order of bytes as numpy writes it."""
+    """Integers in the tags of the first image, and the order of bytes as numpy writes it."""
     head = file.read(16)
     order = {b"II": "<", b"MM": ">"}.get(head[:2])
     version = struct.unpack_from(f"{order or '<'}H", head, 2)[0] if len(head) == 16 else 0

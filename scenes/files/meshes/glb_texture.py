@@ -53,8 +53,8 @@ def surface_of(path: Path, document: Document, primitive: Primitive) -> Surface:
     if isinstance(factor, list) and len(factor) == 4 and all(isinstance(x, int | float) for x in factor):
         red, green, blue = (min(max(float(x), 0.0), 1.0) for x in factor[:3])
         rgb = red, green, blue
-    place = _object(about.get("baseColorTexture"))
-    number, uv = place.get("index"), place.get("texCoord", 0)
+    position = _object(about.get("baseColorTexture"))
+    number, uv = position.get("index"), position.get("texCoord", 0)
     if number is None:
         return Surface(rgb)
     try:
@@ -124,7 +124,7 @@ def _coordinates(
     uv = values(path, document, binary, primitive.attributes[name])
     if uv.shape != (count, 2):
         raise CaptureError(
-            f"{path}: a mesh has {count} positions and {len(uv)} places of {uv.shape[1]} numbers in its texture.",
+            f"{path}: a mesh has {count} positions and {len(uv)} coordinates of {uv.shape[1]} numbers in its texture.",
             COPY_AGAIN,
         )
     return uv.astype(np.float32)

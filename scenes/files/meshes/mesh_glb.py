@@ -84,7 +84,7 @@ def glb_polygons(path: Path, data: bytes, textures: bool = False) -> Polygons:
         room -= sum(24 * document.accessors[number].count for number in _vertices_and_faces(path, primitive))
     if room < 0 or len(placed) > MAX_PLACES:
         raise CaptureError(
-            f"{path}: its nodes put meshes into {len(placed)} places, too many for its size.",
+            f"{path}: its nodes put meshes at {len(placed)} positions, too many for its size.",
             "Export each mesh once.",
         )
     parts = [_polygons(path, document, binary, primitive, matrix) for primitive, matrix in placed]
@@ -151,7 +151,7 @@ def _column(
 
 
 def _triangles(path: Path, order: np.ndarray, mode: int) -> np.ndarray:
-    """The corners of triangles [F, 3] of vertices in the order in which they are drawn."""
+    """The corners of triangles [F, 3] of vertices in the order in which they are rendered."""
     if mode == TRIANGLES:
         if len(order) % 3:
             raise CaptureError(f"{path}: a mesh has {len(order)} corners of triangles.", COPY_AGAIN)
@@ -201,14 +201,17 @@ def mesh_glb_chunks(mesh: Mesh, path: Path) -> Iterator[bytes | memoryview]:
 
 def _normals(xyz: np.ndarray, faces: np.ndarray) -> np.ndarray:
     """Normals of vertices, float32 [V, 3] of length 1; the same for vertices at one place, as at seams of a texture."""
-    _, place = np.unique(xyz, axis=0, return_inverse=True)
-    place = place.reshape(-1)
+    _, position = np.unique(xyz, axis=0, return_inverse=True)
+    position = position.reshape(-1)
     a, b, c = xyz.astype(np.float64)[faces].transpose(1, 0, 2)
     vectors = np.cross(b - a, c - a)
     sums = np.stack(
-        [np.bincount(place[faces].ravel(), np.repeat(vectors[:, k], 3), place.max() + 1) for k in range(3)],
+        [
+            np.bincount(position[faces].ravel(), np.repeat(vectors[:, k], 3), position.max() + 1)
+            for k in range(3)
+        ],
         -1,
-    )[place]
+    )[position]
     length = np.linalg.norm(sums, axis=1, keepdims=True)
     known = length > np.finfo(np.float64).tiny
     return np.where(known, sums / np.where(known, length, 1), [0.0, 0.0, 1.0]).astype("<f4")

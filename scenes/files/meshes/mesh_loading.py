@@ -1,4 +1,4 @@
-"""Mesh files as meshes that are drawn."""
+"""Mesh files as meshes that are rendered."""
 
 from __future__ import annotations
 

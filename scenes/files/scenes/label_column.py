@@ -32,5 +32,5 @@ def load_labels(path: str | Path) -> Tensor | None:
     if column is None:
         return None
     if column.ndim != 1 or not ((column >= 0) & (column <= 255) & (column == np.round(column))).all():
-        raise CaptureError(f"{path}: labels must be whole numbers from 0 to 255.", EXPORT_AGAIN)
+        raise CaptureError(f"{path}: labels must be integers from 0 to 255.", EXPORT_AGAIN)
     return torch.from_numpy(np.ascontiguousarray(column.astype(np.uint8)))

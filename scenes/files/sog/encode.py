@@ -35,7 +35,7 @@ def save_sog(path: str | Path, gaussians: Gaussians, facts: SceneFacts | None = 
 
 
 def save_sog_folder(path: str | Path, gaussians: Gaussians, facts: SceneFacts | None = None) -> None:
-    """Writes meta.json, which is ``path``, and the images beside it; see `save_sog`.
+    """Writes meta.json, which is ``path``, and the images next to it; see `save_sog`.
 
     Raises:
         CaptureError: a file cannot be written.

@@ -194,8 +194,8 @@ def prepared(kind: str, options: argparse.Namespace, into: Path) -> Path:
         write_shape_capture(folder, kind, views=options.views, side=options.side, device=options.device)
     said(f"{kind}: capture", begin)
     begin = time.perf_counter()
-    seen_by = shape_cameras(options.views, max(1, options.side // 2))
-    options.truth = visible_surface(SHAPE_CAPTURES[kind](), seen_by, device=options.device)
+    observed_by = shape_cameras(options.views, max(1, options.side // 2))
+    options.truth = visible_surface(SHAPE_CAPTURES[kind](), observed_by, device=options.device)
     said(f"{kind}: exact surface", begin)
     return folder
 

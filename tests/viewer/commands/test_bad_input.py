@@ -189,7 +189,7 @@ def test_a_damaged_camera_path(run: Path, tmp_path: Path, refused: Refused) -> N
         (["--rates.means", "nan"], "--rates.means nan"),
         (["--seed", str(2**64)], "--seed 18446744073709551616"),
         (["--holdout-every", "-1"], "--holdout-every -1"),
-        (["--batch", "1000000000"], "whole number from 1 to 1024"),
+        (["--batch", "1000000000"], "integer from 1 to 1024"),
         (["--init.sh-degree", "7"], "--init.sh-degree 7"),
         (["--max-size", "0"], "--max-size 0"),
         (["--target-psnr", "30", "--holdout-every", "0"], "target_psnr"),

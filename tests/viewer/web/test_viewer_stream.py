@@ -190,7 +190,7 @@ def test_first_image_of_a_page_is_small_where_those_of_others_were_slow(streams:
     stream, sink, _ = streams(session=session)
     stream.move(pose())
     assert sink.until(lambda: len(sink.images) >= 2)
-    assert sink.images[0].shape[0] < 24 and sink.images[1].shape == (48, 64, 3), "then it is drawn in full"
+    assert sink.images[0].shape[0] < 24 and sink.images[1].shape == (48, 64, 3), "then it is rendered in full"
     assert session.seconds_per_pixel < 0.5 / (64 * 48), "the cost is that of the newest image in full"
     assert not sink.until(lambda: len(sink.images) > 2, 0.4)
 

@@ -35,7 +35,7 @@ class Settings:
     Args:
         warmup, iterations: untimed calls, then timed calls, per variant and pass.
         tiles: tiles that the float64 reference draws; 0: no quality.
-        cameras: views of a ring that are drawn in turn at most.
+        cameras: views of a ring that are rendered in turn at most.
         profiled: whether the kernels of a frame are listed, for stages and rooflines.
     """
 

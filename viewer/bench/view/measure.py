@@ -60,7 +60,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class ClientSettings:
-    """Which clients measure, beside `Settings`.
+    """Which clients measure, alongside `Settings`.
 
     Args:
         clients: numbers of clients at a time, a row for each.
@@ -121,7 +121,7 @@ def _results(settings: Settings, device: torch.device) -> dict[str, Any]:
 
 
 def run(settings: Settings, keep: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """Measures the stream and, beside it, viser's messages; over a slow link also the stream without video.
+    """Measures the stream and, alongside it, viser's messages; over a slow link also the stream without video.
 
     Args:
         settings: duration and window.

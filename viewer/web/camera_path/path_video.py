@@ -1,4 +1,4 @@
-"""Renders a camera path to a video beside the images of the pages, with progress, until it is done or cancelled."""
+"""Renders a camera path to a video alongside the images of the pages, with progress, until it is done or cancelled."""
 
 from __future__ import annotations
 

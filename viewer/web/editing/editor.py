@@ -142,7 +142,7 @@ class SceneEditor:
             self._preview_lock.release()
 
     def show(self) -> None:
-        """Shows the document as it is, in place of a preview."""
+        """Shows the document as it is, instead of a preview."""
         with self._lock:
             self._show(None)
 

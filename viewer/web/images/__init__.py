@@ -1,1 +1,1 @@
-"""The images of a page: when they are drawn and in which size, the first one, thumbnails, and the stream."""
+"""The images of a page: when they are rendered and in which size, the first one, thumbnails, and the stream."""

@@ -144,5 +144,5 @@ class FirstImage:
 
 def _side(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 6):
-        raise ValueError(f"width and height must be whole numbers of pixels, got {text[:20]!r}")
+        raise ValueError(f"width and height must be integers, in pixels, got {text[:20]!r}")
     return int(text)

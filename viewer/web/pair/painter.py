@@ -36,14 +36,14 @@ MIN_WRITABLE = 60  # px: narrower parts have no room for a sentence
 
 @dataclass(frozen=True)
 class Part:
-    """What was drawn of one scene.
+    """What was rendered of one scene.
 
     Args:
         side: the scene.
         frame: as the output of the page needs it; None: the scene has no such output.
         background: [3].
-        message: why nothing is seen of it; empty where something is.
-        ms: time of the render; 0 where the scene was not drawn.
+        message: why nothing is visible of it; empty where something is.
+        ms: time of the render; 0 where the scene was not rendered.
     """
 
     side: Side
@@ -57,7 +57,7 @@ class PairPainter:
     """Draws the images of a page that shows two scenes; a `Painter`.
 
     Both scenes are rendered with the camera of the page in full, so that parts and differences fit together to the
-    pixel; a scene of which nothing would be seen is not rendered. False colours have one scale for both.
+    pixel; a scene of which nothing would be visible is not rendered. False colours have one scale for both.
 
     Args:
         session: the scenes.

@@ -11,7 +11,7 @@ from luxel.viewer.web.shading.legend import notice_of
 
 
 class NoticePanel(Panel):
-    """Says why nothing is seen; not there while something is."""
+    """Says why nothing is visible; not there while something is."""
 
     def build(self, gui: Any, order: float) -> None:
         """Adds the notice and the button, both hidden."""

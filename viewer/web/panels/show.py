@@ -62,8 +62,8 @@ class ShowPanel(Panel):
                 hint=f"Scales all {about.noun}",
                 visible="scale" in about.options,
             )
-            near = gui.add_number("Near", 0.01, min=1e-4, hint="Nothing closer is drawn (capture units)")
-            far = gui.add_number("Far", 1e6, min=1e-3, hint="Nothing farther is drawn (capture units)")
+            near = gui.add_number("Near", 0.01, min=1e-4, hint="Nothing closer is rendered (capture units)")
+            far = gui.add_number("Far", 1e6, min=1e-3, hint="Nothing farther is rendered (capture units)")
         for control, settings in (
             (output, lambda: {"output": output.value}),
             (overlay, lambda: {"overlay": overlay.value / 100}),

@@ -13,12 +13,12 @@ from torch import Tensor
 from luxel.render.geometry.camera import Camera
 from luxel.render.scene import Extent, Scene
 
-MIN_OPACITY = 1 / 255  # less is never drawn
+MIN_OPACITY = 1 / 255  # less is never rendered
 LINE = 44  # characters
 
 
 def is_empty(frame: Any) -> bool:
-    """Whether nothing of the scene is seen in a frame; false where the renderer gives no alpha."""
+    """Whether nothing of the scene is visible in a frame; false where the renderer gives no alpha."""
     alpha = getattr(frame, "alpha", None)
     if alpha is None or bool(
         (alpha[::8, ::8] > 0).any()
@@ -31,7 +31,7 @@ def why_empty(scene: Scene, camera: Camera, time: float = 0.0) -> str:
     """The most likely reason why a frame without any alpha is empty, and what to do; plain text.
 
     Args:
-        scene: as it was drawn.
+        scene: as it was rendered.
         camera: with its clipping distances.
         time: of a dynamic scene.
     """
@@ -47,8 +47,8 @@ def why_empty(scene: Scene, camera: Camera, time: float = 0.0) -> str:
         places, opacities = scene.centres(), scene.centres().new_ones(len(scene.centres()))
     else:
         places, opacities = extent.opacities(time)
-    kept = torch.isfinite(places).all(-1)
-    places, opacities = places[kept], opacities[kept]
+    retained = torch.isfinite(places).all(-1)
+    places, opacities = places[retained], opacities[retained]
     if len(places) == 0:
         return f"No {noun} are visible at time {time:.4g}: choose another time.{also}"
     return _outside(places, opacities, camera, noun, count / len(scene.centres())) + also
@@ -70,12 +70,14 @@ def _outside(places: Tensor, opacities: Tensor, camera: Camera, noun: str, each:
         )
     fx, fy, cx, cy = camera.intrinsics.tolist()
     column, row = fx * x / z + cx, fy * y / z + cy
-    seen = within & (column >= 0) & (column < camera.width) & (row >= 0) & (row < camera.height)
-    if not bool(seen.any()):
+    visible = within & (column >= 0) & (column < camera.width) & (row >= 0) & (row < camera.height)
+    if not bool(visible.any()):
         return f"No {noun} lie within the image: turn the camera, or press Reset view."
-    if not bool((opacities[seen] >= MIN_OPACITY).any()):
-        return f"All {round(each * int(seen.sum())):,} {noun} within the image have an opacity below 1/255."
-    return f"The {round(each * int(seen.sum())):,} {noun} within the image are too faint or too small to be seen."
+    if not bool((opacities[visible] >= MIN_OPACITY).any()):
+        return (
+            f"All {round(each * int(visible.sum())):,} {noun} within the image have an opacity below 1/255."
+        )
+    return f"The {round(each * int(visible.sum())):,} {noun} within the image are too faint or too small to be visible."
 
 
 def write_on(image: np.ndarray, text: str) -> np.ndarray:
@@ -86,9 +88,9 @@ def write_on(image: np.ndarray, text: str) -> np.ndarray:
     canvas = Image.fromarray(image)
     draw = ImageDraw.Draw(canvas, "RGBA")
     font = ImageFont.load_default(size)
-    place = (width / 2, height / 2)
-    left, top, right, bottom = draw.multiline_textbbox(place, lines, font, "mm", align="center")
+    position = (width / 2, height / 2)
+    left, top, right, bottom = draw.multiline_textbbox(position, lines, font, "mm", align="center")
     pad = size
     draw.rounded_rectangle((left - pad, top - pad, right + pad, bottom + pad), pad / 2, (20, 20, 24, 220))
-    draw.multiline_text(place, lines, (240, 240, 240, 255), font, "mm", align="center")
+    draw.multiline_text(position, lines, (240, 240, 240, 255), font, "mm", align="center")
     return np.array(canvas)

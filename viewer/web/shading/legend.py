@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-# Dark to bright with rising lightness, so that order is seen without reading a legend.
+# Dark to bright with rising lightness, so that order is visible without reading a legend.
 EMBER = np.array(
     [[10, 8, 30], [62, 18, 110], [150, 36, 110], [222, 74, 62], [250, 150, 40], [252, 236, 160]], np.float32
 )

@@ -1,4 +1,4 @@
-"""Images in the colours of objects: each pixel shows which object is seen there."""
+"""Images in the colours of objects: each pixel shows which object is visible there."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class ObjectSource(Protocol):
 
 @dataclass(frozen=True)
 class ObjectFrame:
-    """A frame with the object that is seen at each pixel.
+    """A frame with the object that is visible at each pixel.
 
     Args:
         rgb, alpha: of the frame.
-        labels: uint8 [H, W], 0 where no object is seen; None: there are none to be shown.
+        labels: uint8 [H, W], 0 where no object is visible; None: there are none to be shown.
         palette: colours in [0, 1] of all labels, [256, 3].
         strength: how much of the objects' colours is shown, 0 to 1.
         text: how many objects there are, or why there are none.
@@ -62,11 +62,11 @@ def label_frame(
     strength: float,
     **options: Any,
 ) -> ObjectFrame:
-    """A frame with the object that is seen at each pixel; as `luxel eval` has it, that with the largest weight.
+    """A frame with the object that is visible at each pixel; as `luxel eval` has it, that with the largest weight.
 
     Args:
         frame: of the scene.
-        scene: N primitives, as they are drawn; None: there are none.
+        scene: N primitives, as they are rendered; None: there are none.
         camera: of the frame.
         source: of the objects.
         strength: see `ObjectFrame`.

@@ -123,10 +123,10 @@ def surface_normal(
         torch.arange(columns.start, columns.start + z.shape[1]).double() + 0.5,
         indexing="ij",
     )
-    places = torch.stack([(u - cx) / fx * z, (v - cy) / fy * z, z], -1)[near]
-    centred = places - places.mean(0)
+    positions = torch.stack([(u - cx) / fx * z, (v - cy) / fy * z, z], -1)[near]
+    centred = positions - positions.mean(0)
     normal = torch.linalg.eigh(centred.T @ centred).eigenvectors[:, 0]
-    if float(normal @ places.mean(0)) > 0:
+    if float(normal @ positions.mean(0)) > 0:
         normal = -normal
     x, y, z_ = (camera.cam_to_world[:3, :3].detach().double().cpu() @ normal).tolist()
     return x, y, z_

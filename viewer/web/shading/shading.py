@@ -25,7 +25,12 @@ from luxel.viewer.web.shading.object_colours import ObjectSource, label_frame, s
 from luxel.viewer.web.shading.probe import Contributor, contributors, surface_normal
 from luxel.viewer.web.shading.shapes import POINT_DILATION, footprints, points, reshapes, solids
 from luxel.viewer.web.shading.shown_frame import ShownFrame
-from luxel.viewer.web.shading.visibility import SeenCounter, count_seen, shade_seen, surface_depth
+from luxel.viewer.web.shading.visibility import (
+    VisibilityCounter,
+    count_visible,
+    shade_visibility,
+    surface_depth,
+)
 
 CACHED = 1 << 18  # numbers that are converted at a time
 OVERLAY = 0.7  # how much of the objects' colours a page shows at first
@@ -74,8 +79,8 @@ class Output(NamedTuple):
             `luxel.viewer.web.shading.shapes`. None: the scene is drawn.
         raster: options of the rasterizer with ``shape``.
         about: what the colours mean, a sentence for help texts.
-        measure: (frame, scene as it was drawn, camera, settings) -> the frame with what ``shade`` needs besides; None:
-            the frame.
+        measure: (frame, scene as it was rendered, camera, settings) -> the frame with what ``shade`` needs besides;
+            None: the frame.
     """
 
     shade: Callable[[Any, Tensor], tuple[Tensor, str]]
@@ -114,7 +119,7 @@ OUTPUTS = {
 
 
 def _count_seen(frame: Any, scene: Any, camera: Camera, settings: DisplaySettings) -> Any:
-    return count_seen(frame, camera, settings.seen)
+    return count_visible(frame, camera, settings.seen)
 
 
 def _label(frame: Any, scene: Scene, camera: Camera, settings: DisplaySettings) -> Any:
@@ -125,7 +130,7 @@ def _label(frame: Any, scene: Scene, camera: Camera, settings: DisplaySettings) 
 
 # Outputs of static scenes with training cameras; `DisplaySettings.seen` counts the views.
 VIEW_OUTPUTS = {
-    "seen by": Output(shade_seen, "training views that see the surface", DEPTH, measure=_count_seen),
+    "seen by": Output(shade_visibility, "training views that see the surface", DEPTH, measure=_count_seen),
 }
 
 # Outputs of scenes that can be edited; `DisplaySettings.objects` has the objects.
@@ -147,7 +152,7 @@ class DisplaySettings:
         resolution: rendered pixels per pixel of the window, along one side.
         quality: JPEG quality 1..99, or 100 for PNG (lossless).
         time: what is shown of a dynamic scene, in the unit of the capture's times.
-        painter: draws the images of a tool instead, see `Painter`; None: the output is drawn.
+        painter: draws the images of a tool instead, see `Painter`; None: the output is rendered.
         seen: counts the training views that see a surface; None: there are none.
         objects: has the objects of the scene; None: it cannot have any.
         overlay: how much of the objects' colours is shown over those of the scene, 0 to 1.
@@ -163,7 +168,7 @@ class DisplaySettings:
     quality: int = 90
     time: float = 0.0
     painter: Painter | None = None
-    seen: SeenCounter | None = None
+    seen: VisibilityCounter | None = None
     objects: ObjectSource | None = None
     overlay: float = OVERLAY
 
@@ -172,7 +177,7 @@ class Painter(Protocol):
     """A tool that draws other images than the output of a page, where its time has come."""
 
     def paint(self, scene: Scene, camera: Camera, settings: DisplaySettings) -> tuple[Tensor, str] | None:
-        """An image and its caption, as `draw` returns them; None: the output of the page is drawn."""
+        """An image and its caption, as `draw` returns them; None: the output of the page is rendered."""
         ...
 
     def sample(

@@ -82,7 +82,7 @@ class Reshaped:
 
     Args:
         scene: primitives.
-        change: a projection to the projection that is drawn.
+        change: a projection to the projection that is rendered.
     """
 
     def __init__(self, scene: Parameters, change: Callable[[Projected], Projected]) -> None:
@@ -126,22 +126,22 @@ def _drawn(scene: Any) -> Any:
 
 def points(scene: Any, time: float) -> Any:
     """The centres of the primitives as opaque discs of a few pixels, in their colour of degree 0."""
-    places, colours = scene.centres, scene.sh_dc
+    positions, colours = scene.centres, scene.sh_dc
     if scene.moves:
         cut = scene.slice(time) if hasattr(scene, "slice") else scene.at(time)
-        places = cut.means
+        positions = cut.means
         if hasattr(cut, "visible"):
-            places, colours = places[cut.visible], colours[cut.visible]
+            positions, colours = positions[cut.visible], colours[cut.visible]
         else:
             colours = cut.sh_dc
-    count = len(places)
+    count = len(positions)
     centres = Gaussians(
-        means=places,
-        quats=places.new_tensor([1.0, 0, 0, 0]).expand(count, 4).contiguous(),
-        log_scales=places.new_full((count, 3), POINT_SIGMA),
-        opacity_logits=places.new_full((count,), 8.0),
+        means=positions,
+        quats=positions.new_tensor([1.0, 0, 0, 0]).expand(count, 4).contiguous(),
+        log_scales=positions.new_full((count, 3), POINT_SIGMA),
+        opacity_logits=positions.new_full((count,), 8.0),
         sh_dc=colours,
-        sh_rest=places.new_zeros(count, 0, 3),
+        sh_rest=positions.new_zeros(count, 0, 3),
     )
 
     def change(projected: Projected) -> Projected:

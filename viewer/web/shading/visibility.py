@@ -14,7 +14,7 @@ from luxel.render.geometry.camera import Camera
 from luxel.render.geometry.lens import project_points
 from luxel.viewer.web.shading.legend import Caption, Legend, false_colour, spread
 
-TOLERANCE = 0.02  # relative depth by which a point may lie behind what a view sees and still be seen
+TOLERANCE = 0.02  # relative depth by which a point may lie behind what a view sees and still be visible
 PAIRS_CPU = 2_000_000  # (pixel, view) pairs of an image, at most; of more, every Nth pixel is counted
 PAIRS_GPU = 200_000_000
 COUNTS = np.array(
@@ -44,7 +44,7 @@ class DepthMap:
 
 
 @dataclass(frozen=True)
-class SeenCount:
+class VisibilityCount:
     """Numbers of views.
 
     Args:
@@ -58,7 +58,7 @@ class SeenCount:
     expected: int
 
 
-class SeenCounter(Protocol):
+class VisibilityCounter(Protocol):
     """Counts the training views that see points; see `luxel.viewer.web.inspection.coverage.Coverage`."""
 
     @property
@@ -66,19 +66,19 @@ class SeenCounter(Protocol):
         """How many views are counted."""
         ...
 
-    def count(self, points: Tensor) -> SeenCount:
+    def count(self, points: Tensor) -> VisibilityCount:
         """The views that see points, [P, 3] in world coordinates."""
         ...
 
 
 @dataclass(frozen=True)
-class SeenFrame:
+class VisibilityFrame:
     """A frame with the views that see its pixels.
 
     Args:
         rgb, alpha, depth: of the frame.
         seen: number of views, float [H, W]; NaN where the pixel has no surface.
-        views, expected: as in `SeenCount`.
+        views, expected: as in `VisibilityCount`.
     """
 
     rgb: Tensor
@@ -136,7 +136,7 @@ def unproject(depth: Tensor, camera: Camera, step: int) -> Tensor:
     return torch.stack([x, y, z], -1) @ pose[:3, :3].T + pose[:3, 3]
 
 
-def count_seen(frame: Any, camera: Camera, counter: SeenCounter | None) -> SeenFrame:
+def count_visible(frame: Any, camera: Camera, counter: VisibilityCounter | None) -> VisibilityFrame:
     """A frame with the number of training views that see each pixel; of large images in blocks of pixels.
 
     Raises:
@@ -155,10 +155,10 @@ def count_seen(frame: Any, camera: Camera, counter: SeenCounter | None) -> SeenF
     rows = (torch.arange(height, device=depth.device) // step).clamp_max(len(seen) - 1)
     columns = (torch.arange(width, device=depth.device) // step).clamp_max(seen.shape[1] - 1)
     seen = torch.where(depth > 0, seen[rows][:, columns], torch.nan)
-    return SeenFrame(frame.rgb, frame.alpha, frame.depth, seen, result.views, result.expected)
+    return VisibilityFrame(frame.rgb, frame.alpha, frame.depth, seen, result.views, result.expected)
 
 
-def shade_seen(frame: SeenFrame, background: Tensor) -> tuple[Tensor, str]:
+def shade_visibility(frame: VisibilityFrame, background: Tensor) -> tuple[Tensor, str]:
     """Colours of the numbers of views, red for none, and a colour bar up to the 98th percentile."""
     high = max(1.0, round(spread(frame.seen)[1]))
     colour = false_colour(frame.seen / high, COUNTS)

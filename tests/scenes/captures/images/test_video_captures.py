@@ -25,7 +25,7 @@ from luxel.scenes.captures.images.video_frames import (
     select,
 )
 from luxel.scenes.captures.poses import sfm
-from luxel.scenes.synthetic.captures.courtyard import place_scene
+from luxel.scenes.synthetic.captures.courtyard import courtyard_scene
 from luxel.scenes.synthetic.toy import as_bytes
 from luxel.viewer.video import write_video
 
@@ -184,7 +184,7 @@ def walk(count: int) -> list[Camera]:
 def test_poses_of_a_video_of_a_made_up_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pycolmap", reason="pycolmap is not installed: structure from motion was not tested")
     monkeypatch.setattr(features, "FEATURES", 2048)
-    place, cameras = place_scene(device="cpu", shadow_side=512), walk(28)
+    place, cameras = courtyard_scene(device="cpu", shadow_side=512), walk(28)
     images = [as_bytes(place.render(camera).rgb) for camera in cameras]
     smooth = [Image.fromarray(image).filter(ImageFilter.GaussianBlur(3)) for image in images]
     (tmp_path / "folder").mkdir()

@@ -77,7 +77,7 @@ def test_poses_of_other_photographs_are_refused(
     disturbed: tuple[Path, np.ndarray], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pose_refinement, "MIN_POINTS", 10**7)
-    with pytest.raises(scenes.CaptureError, match="points of the photographs agree with the given poses"):
+    with pytest.raises(scenes.CaptureError, match="points of the images agree with the given poses"):
         scenes.open(disturbed[0], max_size=SIZE, poses="refine")
 
 

@@ -26,7 +26,7 @@ def test_masks_are_those_of_the_whole_object(tmp_path: Path) -> None:
     sources, truth = [], []
     for index, view in enumerate(turntable(6, 320, 240, 0)):
         scene = StaticScene(view.solids, 0, torch.device("cpu"), shadow_radius=8.0, shadow_side=256)
-        cast = scene.render(view.seen_from, samples=1)
+        cast = scene.render(view.visible_from, samples=1)
         path = tmp_path / f"{index}.png"
         Image.fromarray(as_bytes(cast.rgb.numpy())).save(path)
         sources.append(SourceImage(path.name, path, Lens(320, 240, 440.0, 440.0, 160.0, 120.0), np.eye(4)))

@@ -261,7 +261,7 @@ def test_strips_fans_and_triangles_without_indices(tmp_path: Path) -> None:
         ({"view0": {"byteLength": 20}}, "bytes for them"),
         ({"buffers": [{"uri": "a.bin"}]}, "another file"),
         ({"extensionsRequired": ["KHR_draco_mesh_compression"]}, "KHR_draco_mesh_compression"),
-        ({"nodes": [{"mesh": 0, "children": [0]}]}, "two places"),
+        ({"nodes": [{"mesh": 0, "children": [0]}]}, "two positions"),
         ({"nodes": [{"mesh": 0}] * 5000, "scenes": [{"nodes": list(range(5000))}]}, "too many for its size"),
         ({"nodes": [{"mesh": 0, "scale": [1e300, 1e300, 1e300]}]}, "not finite"),
     ],

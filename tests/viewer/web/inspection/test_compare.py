@@ -1,4 +1,4 @@
-"""Photograph against render: where the comparison is drawn, its errors and PSNR, and its panel in a browser."""
+"""Image against render: where the comparison is drawn, its errors and PSNR, and its panel in a browser."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_the_render_is_kept_until_scene_or_appearance_change() -> None:
     draw(render, ball(), camera, replace(settings, background=(1.0, 1.0, 1.0)))
     session.show(ball(100))
     draw(render, ball(100), camera, settings)
-    assert [camera.width for camera in drawn] == [80, 80], "in the photograph's pixels"
+    assert [camera.width for camera in drawn] == [80, 80], "in the image's pixels"
     comparer.release()
     assert comparer._compared is None
     assert paint(comparer, camera)[1].startswith(views[0].name), "it is made again"

@@ -109,7 +109,7 @@ def stage_field(setup: Setup) -> Field:
 
 
 def stage_rows(setup: Setup) -> list[Row]:
-    """Encoding, network and both, beside tiny-cuda-nn where it can be used."""
+    """Encoding, network and both, alongside tiny-cuda-nn where it can be used."""
     whole, count = stage_field(setup), 256 if setup.quick else 1 << LOG2_ROWS
     generator = torch.Generator().manual_seed(9)
     positions = torch.rand(count, 3, generator=generator).to(setup.device)

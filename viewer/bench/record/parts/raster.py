@@ -1,4 +1,4 @@
-"""The rasterizer: published scenes beside gsplat, and the synthetic landscape of each primitive."""
+"""The rasterizer: published scenes next to gsplat, and the synthetic landscape of each primitive."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def published_rows(setup: Setup, *, name: str, sizes: Sequence[Size]) -> list[Ro
 
 
 def landscape_rows(setup: Setup, *, primitive: str, counts: Sequence[int]) -> list[Row]:
-    """Rows of the synthetic landscape with ``counts`` primitives; Gaussians beside gsplat."""
+    """Rows of the synthetic landscape with ``counts`` primitives; Gaussians alongside gsplat."""
     backends: list[Backend] = backends_here(setup) if primitive == "gaussians" else ["luxel"]
     counts = [TINY_COUNT] if setup.quick else counts
     return [
