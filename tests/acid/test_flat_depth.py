@@ -13,9 +13,8 @@ from additions import changed_lines, extended
 HERE = Path(__file__).resolve().with_name("flat_depth")
 RUNS, MOVING = HERE.with_name("flat_depth_runs.py"), HERE.parents[1] / "render"
 CODE = "import runpy\nrunpy.run_path(sys.argv.pop(1), run_name='__main__')"
-# The largest distance of the gradients of both steps, as a share of their norm. Conics of surfels that are seen from
-# the side lose digits with the square of their aspect ratio.
-APART = {"gaussians": 1e-5, "gaussians4d": 1e-5, "convexes": 1e-5, "surfels": 5e-4}
+PRIMITIVES = ("gaussians", "gaussians4d", "convexes", "surfels")
+APART = 1e-5  # distance of the gradients of both steps as a share of their norm; 2.1e-6 at most as measured
 
 
 def ran(folder: Path, *what: str) -> Any:
@@ -44,10 +43,10 @@ def test_it_changes_what_both_steps_reach(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_both_steps_have_its_gradients(tmp_path: Path) -> None:
-    for primitive, of_parameters in ran(tmp_path, "gradients", *APART).items():
+    for primitive, of_parameters in ran(tmp_path, "gradients", *PRIMITIVES).items():
         assert len(of_parameters) >= 3, primitive
         for name, (apart, norm) in of_parameters.items():
-            assert norm > 0 and apart < APART[primitive], (primitive, name)
+            assert norm > 0 and apart < APART, (primitive, name)
 
 
 @pytest.mark.gpu

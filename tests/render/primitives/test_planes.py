@@ -240,7 +240,7 @@ def images_of(scene: Gaussians, at: Camera) -> StepImages:
         world_to_cam=at.world_to_cam[None],
         intrinsics=at.intrinsics[None],
         distance=frame.plane_distance[None],
-        photographs=frame.rgb.clamp(0, 1)[None],
+        targets=frame.rgb.clamp(0, 1)[None],
     )
 
 
