@@ -19,8 +19,8 @@ from torch import Tensor
 
 from luxel.render.fields.application import Application
 from luxel.render.fields.applications import APPLICATIONS
+from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig
-from luxel.render.fields.nets.build import field_of
 from luxel.render.geometry.camera import Camera
 from luxel.scenes.synthetic.landscape import landscape
 

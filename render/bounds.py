@@ -69,14 +69,16 @@ class Folder:
     """Metadata of a path that names a folder, existing or to be made: ``Annotated[Path, Folder()]``."""
 
     def require(self, name: str, path: Path) -> None:
-        """Raises LuxelError where a file is in the place of the folder ``path`` of the option ``name``."""
-        for place in (path, *path.parents):
+        """Raises LuxelError where a file is instead of the folder ``path`` of the option ``name``."""
+        for position in (path, *path.parents):
             with contextlib.suppress(
                 OSError
             ):  # such as a loop of links, which the reader of the folder reports
-                if place.exists():
-                    if not place.is_dir():
-                        raise LuxelError(f"{name} {path}: {place} is a file.", "Give the name of a folder.")
+                if position.exists():
+                    if not position.is_dir():
+                        raise LuxelError(
+                            f"{name} {path}: {position} is a file.", "Give the name of a folder."
+                        )
                     return
 
 
@@ -87,11 +89,11 @@ class OutOfBounds(LuxelError):
         name: of the option, such as rates.means, or --rates.means on the command line.
         value: what was given.
         bounds: of the option.
-        whole: whether the option takes whole numbers only.
+        whole: whether the option takes integers only.
     """
 
     def __init__(self, name: str, value: Any, bounds: Bounds, whole: bool = False) -> None:
-        kind = "a whole number" if whole else "a number"
+        kind = "an integer" if whole else "a number"
         within = f"{bounds}" if bounds.above or bounds.below else f"from {bounds}"
         super().__init__(f"{name} {_shortened(value)}: this is out of bounds.", f"Give {kind} {within}.")
         self.name, self.value, self.bounds, self.whole = name, value, bounds, whole

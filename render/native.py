@@ -28,7 +28,7 @@ _SCALARS = {
     "float": ctypes.c_float,
     "double": ctypes.c_double,
 }
-_STRUCT = re.compile(r"typedef struct (luxel_\w+_args) \{(.*?)\} \1;", re.DOTALL)
+_STRUCT = re.compile(r"typedef struct (luxel_\w+) \{(.*?)\} \1;", re.DOTALL)
 _FUNCTION = re.compile(r"LUXEL_API (int|int64_t) (luxel_\w+)\(const (luxel_\w+_args)\* args\);")
 _FIELD = re.compile(r"^\s*(?:const )?(\w+)(\*?)\s+(\w+);", re.MULTILINE)
 BASE = "base.h"  # the header of the folder abi that declares what the others use
@@ -70,17 +70,33 @@ def headers() -> list[Path]:
 
 @functools.cache
 def layouts() -> tuple[dict[str, type[ctypes.Structure]], dict[str, tuple[str, str]], str]:
-    """Argument structs by name, functions by name as (result type, struct), and the SHA-256 of the headers."""
+    """Structs by name, functions by name as (result type, struct), and the SHA-256 of the headers."""
     raw = b"".join(header.read_bytes() for header in headers())
     text = re.sub(r"/\*.*?\*/", "", raw.decode(), flags=re.DOTALL)
-    structs: dict[str, type[ctypes.Structure]] = {}
-    for name, body in _STRUCT.findall(text):
-        members = [
-            (field, ctypes.c_void_p if star else _SCALARS[kind]) for kind, star, field in _FIELD.findall(body)
-        ]
-        structs[name] = type(name, (ctypes.Structure,), {"_fields_": members})
+    bodies: dict[str, str] = dict(_STRUCT.findall(text))
+
+    @functools.cache
+    def layout(name: str) -> type[ctypes.Structure]:
+        members, embedded = [], []
+        for kind, star, field in _FIELD.findall(bodies[name]):
+            if kind in bodies and not star:
+                embedded.append(field)
+                members.append((field, layout(kind)))
+            else:
+                members.append((field, ctypes.c_void_p if star else _SCALARS[kind]))
+        return type(name, (ctypes.Structure,), {"_anonymous_": embedded, "_fields_": members})
+
+    structs = {name: layout(name) for name in bodies}
     functions = {name: (result, struct) for result, name, struct in _FUNCTION.findall(text)}
     return structs, functions, hashlib.sha256(raw).hexdigest()
+
+
+def _fields(struct: type[ctypes.Structure]) -> set[str]:
+    """Names of all fields, those of embedded structs too."""
+    names: set[str] = set()
+    for name, kind, *_ in struct._fields_:
+        names |= _fields(kind) if issubclass(kind, ctypes.Structure) else {name}
+    return names
 
 
 class Library:
@@ -123,7 +139,7 @@ class Library:
             function = getattr(self._handle, name)  # declared in the very header that was hashed above
             function.argtypes = [ctypes.c_void_p]
             function.restype = ctypes.c_int64 if result == "int64_t" else ctypes.c_int
-            fields = frozenset(field for field, *_ in structs[struct]._fields_)
+            fields = frozenset(_fields(structs[struct]))
             self._functions[name.removeprefix("luxel_")] = (function, structs[struct], fields)
 
     def cpu_level(self) -> int:

@@ -63,7 +63,7 @@ class _Held:
 
 
 # While one thread captures, or allocates from a pool, torch aborts the process if another thread, or the garbage
-# collector, frees a pool. Pools that are dropped meanwhile are held in _dropped.
+# collector, frees a pool. Pools that are dropped meanwhile are stored in _dropped.
 _capturing = threading.Lock()
 _dropped: list[object] = []
 

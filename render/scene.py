@@ -1,7 +1,7 @@
 """A scene as those that show, film, score and export it see it: a value made by a function, whatever it consists of.
 
 `luxel.render.raster.primitive_scene`, `luxel.render.fields.drawing.field_scene` and
-`luxel.render.surfaces.mesh_scene` have such functions, `luxel.scenes.loaders` makes scenes of files.
+`luxel.render.surfaces.mesh_scene` have such functions, `luxel.scenes.loading.loaders` makes scenes of files.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Draw(NamedTuple):
-    """What is drawn of a scene.
+    """What is rendered of a scene.
 
     Args:
         layers: names of the images, see `Layers`; of those in `About.layers`.
         time: of a scene that moves, in the unit of its times; others ignore it.
         background: colour in [0, 1] behind the scene, [3]; None: black.
-        depth_limit: z beyond which nothing is drawn, [H, W], capture units, of scenes with the option "depth_limit".
+        depth_limit: z beyond which nothing is rendered, [H, W], capture units, of scenes with the option "depth_limit".
         options: of those in `About.options`: "antialiased" (bool), "scale" (size of the parts, a factor), "to_sun"
             (direction towards a sun, of any length above 0), "exposure" (of linear colours, a power of two), "shaded"
             (bool: the surface without its colours).
@@ -42,7 +42,7 @@ class Draw(NamedTuple):
 
 
 class Layers(NamedTuple):
-    """Images of a scene; they last until it is drawn again.
+    """Images of a scene; they last until it is rendered again.
 
     Args:
         images: by name, on the device of the scene: "colour" [H, W, 3], sRGB over the background; "alpha" [H, W] in
@@ -70,7 +70,7 @@ class About:
         background: colour in [0, 1] that a page starts with.
         times: first and last time of a scene that moves, in the unit of its data; None: it is static.
         antialiased: whether it was made with the option "antialiased"; None: it is not known.
-        flat: whether it is a plane seen from +z, which a page moves and scales instead of turning it.
+        flat: whether it is a plane viewed from +z, which a page moves and scales instead of turning it.
         linear: whether it has linear colours, which the option "exposure" scales.
     """
 
@@ -102,7 +102,7 @@ class Scene:
 
     Args:
         about: what it is.
-        device: where it is drawn.
+        device: where it is rendered.
         numbers: ``count`` and more, under the keys that a trainer's ``status`` uses.
         centres: points that mark its place and size, [P, 3].
         draw: its images for a camera on its device, with gradients where the scene has them; one caller at a time.

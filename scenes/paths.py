@@ -189,9 +189,9 @@ def interpolate(cameras: Sequence[Camera], frames: int, loop: bool = False) -> l
     spans = keys if loop else keys - 1
     out = []
     for frame in range(frames):
-        place = frame * spans / (frames if loop else max(frames - 1, 1))
-        span = min(int(place), max(spans - 1, 0))
-        t = place - span
+        position = frame * spans / (frames if loop else max(frames - 1, 1))
+        span = min(int(position), max(spans - 1, 0))
+        t = position - span
         values = catmull_rom(table[[index(span + k) for k in (-1, 0, 1, 2)]], t)
         pose = np.eye(4)
         turn = slerp(turns[index(span)], turns[index(span + 1)], t)
@@ -218,8 +218,8 @@ def interpolate_times(times: Sequence[float], frames: int) -> list[float]:
     """
     if not len(times) or frames < 1:
         raise ValueError(f"times and frames must be at least 1, got {len(times)} and {frames}")
-    places = np.arange(frames) * (len(times) - 1) / max(frames - 1, 1)
-    return np.interp(places, np.arange(len(times)), np.asarray(times, float)).tolist()
+    positions = np.arange(frames) * (len(times) - 1) / max(frames - 1, 1)
+    return np.interp(positions, np.arange(len(times)), np.asarray(times, float)).tolist()
 
 
 def _camera(cam_to_world: np.ndarray, lens: Sequence[float], width: int, height: int) -> Camera:

@@ -21,7 +21,7 @@ from luxel.render.train.config import Checkpoints
 from luxel.render.train.densify import STRATEGIES
 from luxel.render.train.presets import preset
 from luxel.scenes import load_primitives, save_scene
-from luxel.scenes.runs import load_any_scene
+from luxel.scenes.loading.scene_files import load_any_scene
 from luxel.scenes.synthetic.toy import ring_cameras, torus_knot
 from luxel.viewer.bench.raster.roofline import count_work, floors
 from luxel.viewer.bench.raster.variants import CameraSample

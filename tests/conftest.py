@@ -75,9 +75,9 @@ def first_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def usual_megapixels() -> Generator[None, None, None]:
     """The limit on images is one of the process: a test that lowers it does not lower it for others."""
     yield
-    decoding = sys.modules.get("luxel.scenes.files.images.image_decoding")
-    if decoding is not None:
-        decoding.set_max_megapixels(decoding.MAX_MEGAPIXELS)
+    limit = sys.modules.get("luxel.scenes.files.pixel_limit")
+    if limit is not None:
+        limit.set_max_megapixels(limit.MAX_MEGAPIXELS)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -42,18 +42,25 @@ def longest_chain() -> list[str]:
 
 
 def mutual_pairs() -> list[str]:
-    """Pairs of folders of which each imports the other, neither inside the other, with the number of imports."""
-    paths = modules()
+    """Pairs of sibling rooms of which each imports the other, with the number of imports and the fewer of them.
+
+    A room is a folder with all that is below it, or a file beside it; of each import the two siblings count at which
+    the paths of its modules part.
+    """
+    paths = {name: path.with_suffix("").parts for name, path in modules().items()}
     imports: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name, others in import_graph().items():
         for other in others:
-            pair = (str(paths[name].parent), str(paths[other].parent))
-            imports[pair].append(f"{name} > {other}")
+            one, two = paths[name], paths[other]
+            depth = next((i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), None)
+            if depth is not None:
+                rooms = ("/".join(one[: depth + 1]), "/".join(two[: depth + 1]))
+                imports[rooms].append(f"{name} > {other}".replace("luxel.", ""))
     return [
-        f"{one} ({len(imports[one, other])}) <-> {other} ({len(imports[other, one])}): "
-        + ", ".join(min(imports[one, other], imports[other, one], key=len)[:SHOWN]).replace("luxel.", "")
-        for one, other in sorted(imports)
-        if one < other and (other, one) in imports and not other.startswith(f"{one}/")
+        f"{one} ({len(imports[one, two])}) <-> {two} ({len(imports[two, one])}): "
+        + ", ".join(min(imports[one, two], imports[two, one], key=len)[:SHOWN])
+        for one, two in sorted(imports)
+        if one < two and (two, one) in imports
     ]
 
 

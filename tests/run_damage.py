@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from luxel.render.runs.folder.strict_json import DIGEST, sealed
+from luxel.render.runs.strict_json import DIGEST, sealed
 
 VALUES: list[Any] = [
     None,

@@ -167,7 +167,7 @@ def parse(name: str, arguments: Sequence[str]) -> Any:
     from luxel.render.bounds import check_all, unchecked
     from luxel.viewer.help_texts import description, join_option_lines
     from luxel.viewer.options import option_name, refuse_empty
-    from luxel.viewer.process.streams import drawn_outputs
+    from luxel.viewer.process.streams import rendered_outputs
 
     refuse_empty(arguments)
     command: Any = getattr(importlib.import_module(f"luxel.viewer.commands.{name}"), COMMANDS[name][0])
@@ -182,7 +182,7 @@ def parse(name: str, arguments: Sequence[str]) -> Any:
         join_option_lines(command)
     if hasattr(command, "defaults"):  # for example the options of a run that is resumed
         options["default"] = command.defaults(options["args"])
-    with unchecked(), drawn_outputs():
+    with unchecked(), rendered_outputs():
         made = tyro.cli(command, **options)
     check_all(made, naming=option_name)
     return made

@@ -55,7 +55,7 @@ def diagnose() -> list[Finding]:
         ("pycolmap", lambda: _package("pycolmap", "captures without poses cannot be opened")),
         ("opencv", lambda: _package("cv2", "lens distortion cannot be removed", "opencv-python-headless")),
         ("viser", lambda: _package("viser", "the viewer cannot start")),
-        ("heic", lambda: _extra("heic", ("pi_heif", "pillow_heif"), "HEIC photographs")),
+        ("heic", lambda: _extra("heic", ("pi_heif", "pillow_heif"), "HEIC images")),
         ("exr", lambda: _extra("exr", ("OpenEXR",), "OpenEXR images and depth maps")),
         ("tiny-cuda-nn", _tiny_cuda_nn),
         ("video", _video),
@@ -129,12 +129,12 @@ def _byte_code() -> Finding:
         return Finding("byte code", "note", "torch is not installed", "pip install 'torch>=2.9'")
     folder, modules = Path(spec.origin).parent, ("nn/functional.py", "_refs/__init__.py")
     if all(Path(importlib.util.cache_from_source(str(folder / name))).is_file() for name in modules):
-        return Finding("byte code", "ok", "torch's is kept")
+        return Finding("byte code", "ok", "torch's is retained")
     cause = " (PYTHONDONTWRITEBYTECODE is set)" if sys.dont_write_bytecode else ""
     return Finding(
         "byte code",
         "note",
-        f"torch's is not kept{cause}: each command takes one to two seconds longer",
+        f"torch's is not retained{cause}: each command takes one to two seconds longer",
         f"{sys.executable} -m compileall -q {folder}",
     )
 
@@ -222,11 +222,11 @@ def _nvcc() -> Finding:
     homes = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
     for home in [*homes, "/usr/local/cuda"]:
         places.append(str(Path(home) / "bin" / "nvcc"))
-    for place in places:
-        if isinstance(place, Path):
-            place = next((str(p) for p in sorted(place.glob("cu[0-9]*/bin/nvcc"))), None)
-        if place and Path(place).is_file():
-            return Finding("nvcc", "ok", place)
+    for position in places:
+        if isinstance(position, Path):
+            position = next((str(p) for p in sorted(position.glob("cu[0-9]*/bin/nvcc"))), None)
+        if position and Path(position).is_file():
+            return Finding("nvcc", "ok", position)
     return Finding(
         "nvcc", "note", "no CUDA compiler (needed only to build the kernels)", "pip install 'luxel[nvcc]'"
     )

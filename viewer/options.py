@@ -126,9 +126,9 @@ def pick_device(name: DeviceName) -> torch.device:
 
 def given(arguments: Sequence[str], option: str) -> str | None:
     """The value of an option, read before the options are parsed because their defaults depend on it."""
-    for place, word in enumerate(arguments):
-        if word == option and place + 1 < len(arguments):
-            return arguments[place + 1]
+    for position, word in enumerate(arguments):
+        if word == option and position + 1 < len(arguments):
+            return arguments[position + 1]
         if word.startswith(f"{option}="):
             return word.removeprefix(f"{option}=")
     return None

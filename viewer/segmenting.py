@@ -17,7 +17,7 @@ from luxel.render.segment import Segmenter
 from luxel.render.segment.label_map import label_map
 from luxel.render.segment.objects import Objects, SceneObject, has_objects, load_objects
 from luxel.render.segment.providers.mobile_sam import MobileSamSegmenter
-from luxel.scenes.captures.images.true_ids import have_ids, read_ids
+from luxel.scenes.captures.true_ids import have_ids, read_ids
 from luxel.scenes.synthetic.id_segmenter import IdSegmenter
 from luxel.viewer.options import SegmenterName
 
@@ -124,9 +124,9 @@ def solid_overlaps(
     """
     labels, count = objects.labels.to(scene.device), 1 + max((o.label for o in objects.objects), default=0)
     time = view.time if scene.moves else None
-    seen = label_map(scene, view.camera.to(scene.device), labels, count, time, **render).cpu().long()
+    visible = label_map(scene, view.camera.to(scene.device), labels, count, time, **render).cpu().long()
     truth = torch.from_numpy(ids.copy()).long()
-    return torch.bincount((seen * 256 + truth).flatten(), minlength=count * 256).reshape(count, 256)
+    return torch.bincount((visible * 256 + truth).flatten(), minlength=count * 256).reshape(count, 256)
 
 
 def solid_ious(

@@ -11,7 +11,8 @@
  * or bwd where a struct serves both passes) and the shape [..].
  *
  * render/native.py parses these headers for its struct layouts, and refuses a library that was compiled from different ones: both
- * sides hash the concatenation in the order of the files' names. The parser needs one field per line. */
+ * sides hash the concatenation in the order of the files' names. The parser needs one field per line. Fields of a struct that is
+ * embedded in another one are set by name as if they were the outer one's own. */
 #ifndef LUXEL_ABI_BASE_H
 #define LUXEL_ABI_BASE_H
 
@@ -26,7 +27,7 @@ extern "C" {
 LUXEL_API const char* luxel_last_error(void);         /* message of the calling thread's last failure */
 LUXEL_API void luxel_set_last_error(const char* message); /* replaces it; for shared objects that a library calls */
 LUXEL_API const char* luxel_abi_sha256(void);         /* hash of the headers that the library was compiled from */
-LUXEL_API int64_t luxel_abi_sizeof(const char* name); /* bytes of an argument struct; -1 for an unknown name */
+LUXEL_API int64_t luxel_abi_sizeof(const char* name); /* bytes of a struct; -1 for an unknown name */
 LUXEL_API int32_t luxel_cpu_level(void);              /* 3 where the CPU runs x86-64-v3 code, else 1 (CPU library) */
 
 #ifdef __cplusplus

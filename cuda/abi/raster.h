@@ -29,64 +29,32 @@ LUXEL_API const char* luxel_policy(int32_t number, int32_t* row, int32_t* piece,
  * compiled with other headers, if its name is in use, or if 32 have been added. */
 LUXEL_API int32_t luxel_add_policy(const void* stages, int64_t bytes);
 
-/* project_gaussians: 3D Gaussians to 2D splats, per camera (EWA splatting, Zwicker et al. 2002; Kerbl et al. 2023).
- *
- * splats [C,N,8]: x, y (px), opacity (after compensation), depth (camera z), conic a, b, c (inverse of the dilated 2D
- * covariance: exponent is -(a dx^2 + c dy^2)/2 - b dx dy), radius (px, larger half extent of the region where alpha is at
- * least 1/255; no gradient).
- * values [C,N,D]: rgb (3), then depth (1) if with_depth, then world-space normal (3) if with_normals.
- * Rows of culled Gaussians are left unwritten; tile_counts is 0 for them. */
-typedef struct luxel_project_gaussians_args {
-  int32_t dtype;
-  int32_t device;
-  void* stream;
-  const void* means;          /* in  real [N,3] */
-  const void* quats;          /* in  real [N,4] wxyz */
-  const void* log_scales;     /* in  real [N,3] */
-  const void* opacity_logits; /* in  real [N] */
-  const void* sh_dc;          /* in  real [N,3] SH coefficients of degree 0, RGB */
-  const void* sh_rest;        /* in  real [N,sh_stride,3], null if sh_stride is 0 */
+/* What all projections of primitives to splats have. R: numbers of a splat, D of the values. */
+typedef struct luxel_projection {
   const void* world_to_cam;   /* in  real [C,4,4] row major */
   const void* intrinsics;     /* in  real [C,4] fx fy cx cy (px); with lens [C,4+LUXEL_LENS], each followed by its lens */
   int32_t count;              /* N */
   int32_t cameras;            /* C */
   int32_t sh_stride;          /* stored coefficients above degree 0: 0, 3, 8, 15 */
   int32_t sh_degree;          /* degree to evaluate, 0..3 */
-  int32_t lens;               /* 1: cameras with a lens. Mean and covariance of a splat are those of images of sigma points,
-                                 and the depth of a fisheye is the distance from the camera */
-  const void* shutters;       /* in  real [C,LUXEL_SHUTTER] optional: rolling shutters, see cuda/math/camera/shutter.h */
   int32_t width;              /* px */
   int32_t height;             /* px */
-  int32_t antialiased;        /* 1: opacity compensation (Yu et al. 2024, "Mip-Splatting") */
-  int32_t with_depth;
-  int32_t with_normals;
-  float near_plane;           /* depths (z) outside of (near_plane, far_plane) are culled */
+  float near_plane;           /* depths (z) of centres outside of (near_plane, far_plane) are culled */
   float far_plane;
-  float dilation;             /* px^2 added to the diagonal of the 2D covariance */
-  void* splats;               /* fwd out  real [C,N,8]; on the GPU 16-byte aligned, as g_splats and statistics */
+  int32_t with_depth;
+  void* splats;               /* fwd out  real [C,N,R]; on the GPU 16-byte aligned, as g_splats and statistics */
   void* values;               /* fwd out  real [C,N,D] */
   int32_t* tile_counts;       /* fwd out, bwd in  [C,N] tiles touched, 0 when culled */
   int64_t* totals;            /* fwd out  [2] visible splats and tile instances of all cameras; zeroed by the caller */
-  const void* g_splats;       /* bwd in   real [C,N,8]; elements 3, 7 hold sums over pixels of |g_x|, |g_y|, or 0 */
+  const void* g_splats;       /* bwd in   real [C,N,R] */
   const void* g_values;       /* bwd in   real [C,N,D] */
-  void* g_means;              /* bwd out  real [N,3], every row written, as in the next five */
-  void* g_quats;              /* bwd out  real [N,4] */
-  void* g_log_scales;         /* bwd out  real [N,3] */
-  void* g_opacity_logits;     /* bwd out  real [N] */
-  void* g_sh_dc;              /* bwd out  real [N,3] */
-  void* g_sh_rest;            /* bwd out  real [N,sh_stride,3] */
   void* g_world_to_cam;       /* bwd out  real [C,4,4], optional; added to, zeroed by the caller */
-  void* g_shutters;           /* bwd out  real [C,LUXEL_SHUTTER], optional; the velocities are added to, zeroed by the caller */
   void* statistics;           /* bwd inout real [N,4] optional: sum over views of the norm of the gradient by x, y (in half
                                  image sizes), the same of the absolute gradients, number of views that saw the
                                  primitive, largest radius / max(W,H) */
   int32_t largest_of_views;   /* bwd      1: adds the maximum over the C cameras of each statistic, 0: their sum */
   const int32_t* skip;        /* bwd in   [1] optional: not 0 leaves statistics unchanged, and with adam_schedule
                                  parameters and moments too */
-  float opacity_penalty;      /* bwd      weight of sigmoid(opacity_logit), which is added to the loss for every row, visible
-                                 or not */
-  float scale_penalty;        /* bwd      weight of the sum of a row's exp(log_scales), likewise */
-  const void* penalty_factor; /* bwd in   real [1] optional: factor of both weights */
   const void* adam_schedule;  /* bwd in   real [P+2] optional: learning rates of the P parameters in the order of the
                                  arguments, then 1 - beta1^t, 1 - beta2^t. With it the parameters are updated in place by
                                  Adam (abi/train.h); their gradients g_ are not written and may be null */
@@ -100,6 +68,44 @@ typedef struct luxel_project_gaussians_args {
   int32_t adam_active_sh_only; /* 1: coefficients above sh_degree are skipped. Equivalent to a full update while their
                                  moments are 0, that is as long as sh_degree has never been higher */
   int32_t adam_keep_sh_rest;  /* 1: sh_rest and its moments stay unchanged */
+} luxel_projection;
+
+/* project_gaussians: 3D Gaussians to 2D splats, per camera (EWA splatting, Zwicker et al. 2002; Kerbl et al. 2023).
+ *
+ * splats [C,N,8]: x, y (px), opacity (after compensation), depth (camera z), conic a, b, c (inverse of the dilated 2D
+ * covariance: exponent is -(a dx^2 + c dy^2)/2 - b dx dy), radius (px, larger half extent of the region where alpha is at
+ * least 1/255; no gradient).
+ * values [C,N,D]: rgb (3), then depth (1) if with_depth, then world-space normal (3) if with_normals.
+ * Rows of culled Gaussians are left unwritten; tile_counts is 0 for them. Elements 3, 7 of g_splats hold sums over pixels of |g_x|,
+ * |g_y|, or 0. */
+typedef struct luxel_project_gaussians_args {
+  int32_t dtype;
+  int32_t device;
+  void* stream;
+  luxel_projection projection;
+  const void* means;          /* in  real [N,3] */
+  const void* quats;          /* in  real [N,4] wxyz */
+  const void* log_scales;     /* in  real [N,3] */
+  const void* opacity_logits; /* in  real [N] */
+  const void* sh_dc;          /* in  real [N,3] SH coefficients of degree 0, RGB */
+  const void* sh_rest;        /* in  real [N,sh_stride,3], null if sh_stride is 0 */
+  int32_t lens;               /* 1: cameras with a lens. Mean and covariance of a splat are those of images of sigma points,
+                                 and the depth of a fisheye is the distance from the camera */
+  const void* shutters;       /* in  real [C,LUXEL_SHUTTER] optional: rolling shutters, see cuda/math/camera/shutter.h */
+  int32_t antialiased;        /* 1: opacity compensation (Yu et al. 2024, "Mip-Splatting") */
+  int32_t with_normals;
+  float dilation;             /* px^2 added to the diagonal of the 2D covariance */
+  void* g_means;              /* bwd out  real [N,3], every row written, as in the next five */
+  void* g_quats;              /* bwd out  real [N,4] */
+  void* g_log_scales;         /* bwd out  real [N,3] */
+  void* g_opacity_logits;     /* bwd out  real [N] */
+  void* g_sh_dc;              /* bwd out  real [N,3] */
+  void* g_sh_rest;            /* bwd out  real [N,sh_stride,3] */
+  void* g_shutters;           /* bwd out  real [C,LUXEL_SHUTTER], optional; the velocities are added to, zeroed by the caller */
+  float opacity_penalty;      /* bwd      weight of sigmoid(opacity_logit), which is added to the loss for every row, visible
+                                 or not */
+  float scale_penalty;        /* bwd      weight of the sum of a row's exp(log_scales), likewise */
+  const void* penalty_factor; /* bwd in   real [1] optional: factor of both weights */
 } luxel_project_gaussians_args;
 LUXEL_API int luxel_project_gaussians_fwd(const luxel_project_gaussians_args* args);
 LUXEL_API int luxel_project_gaussians_bwd(const luxel_project_gaussians_args* args);
@@ -109,11 +115,13 @@ LUXEL_API int luxel_project_gaussians_bwd(const luxel_project_gaussians_args* ar
  *
  * splats, values, tile_counts and totals are those of project_gaussians, with depth and colour at the sliced mean. A
  * Gaussian is culled if the exponent of its temporal falloff, (t - time)^2 / (2 variance), is 16 or more. Normals are the
- * shortest axes of the sliced covariances and have no gradient. */
+ * shortest axes of the sliced covariances and have no gradient. The second of the statistics is the sum over views of |gradient by
+ * times|. */
 typedef struct luxel_project_gaussians4d_args {
   int32_t dtype;
   int32_t device;
   void* stream;
+  luxel_projection projection;
   const void* means;          /* in  real [N,3] */
   const void* times;          /* in  real [N] */
   const void* log_scales;     /* in  real [N,3] */
@@ -122,30 +130,13 @@ typedef struct luxel_project_gaussians4d_args {
   const void* opacity_logits; /* in  real [N] */
   const void* sh_dc;          /* in  real [N,3] */
   const void* sh_rest;        /* in  real [N,sh_stride,3], null if sh_stride is 0 */
-  const void* world_to_cam;   /* in  real [C,4,4] row major */
-  const void* intrinsics;     /* in  real [C,4] fx fy cx cy (px); with lens [C,4+LUXEL_LENS], each followed by its lens */
   const void* timestamps;     /* in  real [C] time of each camera, in the unit of times */
-  int32_t count;              /* N */
-  int32_t cameras;            /* C */
-  int32_t sh_stride;          /* stored coefficients above degree 0: 0, 3, 8, 15 */
-  int32_t sh_degree;          /* degree to evaluate, 0..3 */
   int32_t lens;               /* 1: cameras with a lens. Mean and covariance of a splat are those of images of sigma points,
                                  and the depth of a fisheye is the distance from the camera */
   const void* shutters;       /* in  real [C,LUXEL_SHUTTER] optional: rolling shutters, see cuda/math/camera/shutter.h */
-  int32_t width;              /* px */
-  int32_t height;             /* px */
   int32_t antialiased;        /* 1: Mip-Splatting's opacity compensation */
-  int32_t with_depth;
   int32_t with_normals;
-  float near_plane;           /* depths (z) outside of (near_plane, far_plane) are culled */
-  float far_plane;
   float dilation;             /* px^2 added to the diagonal of the 2D covariance */
-  void* splats;               /* fwd out  real [C,N,8]; on the GPU 16-byte aligned, as g_splats and statistics */
-  void* values;               /* fwd out  real [C,N,D] */
-  int32_t* tile_counts;       /* fwd out, bwd in  [C,N] tiles touched, 0 when culled */
-  int64_t* totals;            /* fwd out  [2] visible splats and tile instances of all cameras; zeroed by the caller */
-  const void* g_splats;       /* bwd in   real [C,N,8] */
-  const void* g_values;       /* bwd in   real [C,N,D] */
   void* g_means;              /* bwd out  real [N,3], every row written, as in the next seven */
   void* g_times;              /* bwd out  real [N] */
   void* g_log_scales;         /* bwd out  real [N,3] */
@@ -154,22 +145,8 @@ typedef struct luxel_project_gaussians4d_args {
   void* g_opacity_logits;     /* bwd out  real [N] */
   void* g_sh_dc;              /* bwd out  real [N,3] */
   void* g_sh_rest;            /* bwd out  real [N,sh_stride,3] */
-  void* g_world_to_cam;       /* bwd out  real [C,4,4], optional; added to, zeroed by the caller */
   void* g_timestamps;         /* bwd out  real [C], optional; added to, zeroed by the caller */
   void* g_shutters;           /* bwd out  real [C,LUXEL_SHUTTER], optional; the velocities are added to, zeroed by the caller */
-  void* statistics;           /* bwd inout real [N,4] optional: as in project_gaussians, but the second is the sum over views
-                                 of |gradient by times| */
-  int32_t largest_of_views;   /* bwd      see project_gaussians */
-  const int32_t* skip;        /* bwd in   [1] optional: not 0 leaves statistics unchanged, and with adam_schedule
-                                 parameters and moments too */
-  const void* adam_schedule;  /* bwd in   real [P+2] optional, see project_gaussians, as all below */
-  const int64_t* adam_table;  /* bwd in   [P,3] in host memory */
-  double adam_beta1;
-  double adam_beta2;
-  double adam_eps;
-  int32_t adam_visible_only;
-  int32_t adam_active_sh_only;
-  int32_t adam_keep_sh_rest;
 } luxel_project_gaussians4d_args;
 LUXEL_API int luxel_project_gaussians4d_fwd(const luxel_project_gaussians4d_args* args);
 LUXEL_API int luxel_project_gaussians4d_bwd(const luxel_project_gaussians4d_args* args);
@@ -181,11 +158,15 @@ LUXEL_API int luxel_project_gaussians4d_bwd(const luxel_project_gaussians4d_args
  * below 1/255 (px: min x, min y, max x, max y), then x, y of the M corners relative to the centroid (px), clockwise
  * as seen in the image, and zeros. L_j(q) = (b_y - a_y) (q_x - a_x) - (b_x - a_x) (q_y - a_y) from corner a to the next, b.
  * values [C,N,D]: rgb (3), then depth (1) if with_depth.
- * Rows of culled convexes are left unwritten; tile_counts is 0 for them. */
+ * Rows of culled convexes are left unwritten; tile_counts is 0 for them. Centroid depths outside of (max(near_plane, 0.2), far_plane)
+ * are culled. Of g_splats only opacity, delta z, sigma z and corners are read. The statistics are: sum of the gradient by
+ * exp(log_sigma), signed; unused; number of views that saw the convex; largest distance of a point from the centroid (px) /
+ * max(W,H). */
 typedef struct luxel_project_convexes_args {
   int32_t dtype;
   int32_t device;
   void* stream;
+  luxel_projection projection;
   const void* points;         /* in  real [N,K,3] */
   const void* log_delta;      /* in  real [N] smoothness */
   const void* log_sigma;      /* in  real [N] sharpness */
@@ -193,24 +174,7 @@ typedef struct luxel_project_convexes_args {
   const void* sh_dc;          /* in  real [N,3] */
   const void* sh_rest;        /* in  real [N,sh_stride,3], null if sh_stride is 0 */
   const void* mask_logits;    /* in  real [N]; drawn if the sigmoid is above 0.01, with the sigmoid's gradient (straight-through) */
-  const void* world_to_cam;   /* in  real [C,4,4] row major */
-  const void* intrinsics;     /* in  real [C,4] fx fy cx cy (px) */
-  int32_t count;              /* N */
-  int32_t cameras;            /* C */
   int32_t points_each;        /* K, 3..LUXEL_CORNERS */
-  int32_t sh_stride;          /* stored coefficients above degree 0: 0, 3, 8, 15 */
-  int32_t sh_degree;          /* degree to evaluate, 0..3 */
-  int32_t width;              /* px */
-  int32_t height;             /* px */
-  int32_t with_depth;
-  float near_plane;           /* centroid depths outside of (max(near_plane, 0.2), far_plane) are culled */
-  float far_plane;
-  void* splats;               /* fwd out  real [C,N,28]; on the GPU 16-byte aligned, as g_splats and statistics */
-  void* values;               /* fwd out  real [C,N,D] */
-  int32_t* tile_counts;       /* fwd out, bwd in  [C,N] tiles touched, 0 when culled */
-  int64_t* totals;            /* fwd out  [2] visible splats and tile instances of all cameras; zeroed by the caller */
-  const void* g_splats;       /* bwd in   real [C,N,28]; only opacity, delta z, sigma z and corners are read */
-  const void* g_values;       /* bwd in   real [C,N,D] */
   void* g_points;             /* bwd out  real [N,K,3], every row written, as in the next six */
   void* g_log_delta;          /* bwd out  real [N] */
   void* g_log_sigma;          /* bwd out  real [N] */
@@ -218,24 +182,10 @@ typedef struct luxel_project_convexes_args {
   void* g_sh_dc;              /* bwd out  real [N,3] */
   void* g_sh_rest;            /* bwd out  real [N,sh_stride,3] */
   void* g_mask_logits;        /* bwd out  real [N] */
-  void* g_world_to_cam;       /* bwd out  real [C,4,4], optional; added to, zeroed by the caller */
-  void* statistics;           /* bwd inout real [N,4] optional: sum of the gradient by exp(log_sigma), signed; unused; number of
-                                 views that saw the convex; largest distance of a point from the centroid (px) / max(W,H) */
-  int32_t largest_of_views;   /* bwd      see project_gaussians */
-  const int32_t* skip;        /* bwd in   [1] optional: not 0 leaves statistics unchanged, and with adam_schedule
-                                 parameters and moments too */
   int32_t raw_moments;        /* bwd      1: g_splats are raw moments, see blend; GPU only */
   float mask_penalty;         /* bwd      weight of sigmoid(mask_logit), which is added to the loss for every row with a finite
                                  opacity_logit */
   const void* penalty_factor; /* bwd in   real [1] optional: factor of that weight */
-  const void* adam_schedule;  /* bwd in   real [P+2] optional, see project_gaussians, as all below */
-  const int64_t* adam_table;  /* bwd in   [P,3] in host memory */
-  double adam_beta1;
-  double adam_beta2;
-  double adam_eps;
-  int32_t adam_visible_only;
-  int32_t adam_active_sh_only;
-  int32_t adam_keep_sh_rest;
 } luxel_project_convexes_args;
 LUXEL_API int luxel_project_convexes_fwd(const luxel_project_convexes_args* args);
 LUXEL_API int luxel_project_convexes_bwd(const luxel_project_convexes_args* args);
@@ -271,6 +221,21 @@ typedef struct luxel_bin_splats_args {
 LUXEL_API int64_t luxel_bin_splats_workspace(const luxel_bin_splats_args* args); /* ignores pointers */
 LUXEL_API int luxel_bin_splats(const luxel_bin_splats_args* args);
 
+/* Splats and their lists per tile, from bin_splats. */
+typedef struct luxel_binned_splats {
+  const void* splats;         /* in  real [C,N,R], R of the policy; on the GPU 16-byte aligned */
+  const int32_t* instances;   /* in  [capacity] */
+  const int32_t* ranges;      /* in  [C*T,2] */
+  int64_t capacity;
+  const int32_t* plan;        /* in  GPU only */
+  int32_t count;              /* N */
+  int32_t cameras;            /* C */
+  int32_t width;              /* px */
+  int32_t height;             /* px */
+  int32_t policy;             /* number, see luxel_policy */
+  float max_alpha;            /* in (0,1) */
+} luxel_binned_splats;
+
 /* blend: front-to-back alpha blending of splats' values per pixel.
  *
  * image = sum_i T_i alpha_i value_i + T_end background with T_i = prod_{j<i} (1 - alpha_j). alpha_i is capped at max_alpha and
@@ -279,25 +244,15 @@ typedef struct luxel_blend_args {
   int32_t dtype;
   int32_t device;
   void* stream;
-  const void* splats;         /* in  real [C,N,R], R of the policy; on the GPU 16-byte aligned */
+  luxel_binned_splats binned;
   const void* values;         /* in  real [C,N,D] */
-  const int32_t* instances;   /* in  [capacity] */
-  const int32_t* ranges;      /* in  [C*T,2] */
-  int64_t capacity;
-  const int32_t* plan;        /* in  of bin_splats, GPU only */
   const void* background;     /* in  real [C,D] optional; absent: 0 */
-  int32_t count;              /* N */
-  int32_t cameras;            /* C */
-  int32_t width;              /* px */
-  int32_t height;             /* px */
-  int32_t policy;             /* number, see luxel_policy */
   int32_t channels;           /* D: one of 3 4 6 7 8 16 */
   int32_t absolute;           /* bwd: 1 to sum each pixel's |g_x|, |g_y| into elements 3, 7 of g_splats; LUXEL_HAS_ABSOLUTE */
   int32_t depth_moments;      /* LUXEL_PIXEL_DEPTH: 1: value 3 is the centre's depth, blended as that of each pixel; 2: value 4, its square, too */
   int32_t deterministic;      /* 1 to sum in a fixed order on the GPU too, as the CPU always does */
   int32_t raw_moments;        /* bwd: 1 to leave raw moments in g_splats, which project_convexes_bwd turns into gradients as it
                                  reads them; LUXEL_MULTI_EDGE on the GPU only */
-  float max_alpha;            /* in (0,1) */
   void* image;                /* fwd out  real [C,H,W,D] */
   void* transmittance;        /* fwd out, bwd in  real [C,H,W]: T_end */
   int32_t* last;              /* fwd out, bwd in  [C,H,W] index into instances, one past the last that contributed, 0 if none
@@ -336,17 +291,7 @@ typedef struct luxel_label_votes_args {
   int32_t dtype;
   int32_t device;
   void* stream;
-  const void* splats;         /* in  real [C,N,R], R of the policy; on the GPU 16-byte aligned */
-  const int32_t* instances;   /* in  [capacity] */
-  const int32_t* ranges;      /* in  [C*T,2] */
-  int64_t capacity;
-  const int32_t* plan;        /* in  of bin_splats, GPU only */
-  int32_t count;              /* N */
-  int32_t cameras;            /* C */
-  int32_t policy;             /* number, see luxel_policy */
-  int32_t width;              /* px */
-  int32_t height;             /* px */
-  float max_alpha;            /* in (0,1) */
+  luxel_binned_splats binned;
   const uint8_t* maps;        /* in  [C,H,W] labels; L and above: no vote */
   int32_t labels;             /* L, 1..255 */
   int32_t centre_rule;        /* 1: SAGOnline's rule (Sun et al. 2025) instead of T alpha: one vote of a pixel for each splat of its
@@ -366,17 +311,7 @@ typedef struct luxel_label_render_args {
   int32_t dtype;
   int32_t device;
   void* stream;
-  const void* splats;         /* in  real [C,N,R], R of the policy; on the GPU 16-byte aligned */
-  const int32_t* instances;   /* in  [capacity] */
-  const int32_t* ranges;      /* in  [C*T,2] */
-  int64_t capacity;
-  const int32_t* plan;        /* in  of bin_splats, GPU only */
-  int32_t count;              /* N */
-  int32_t cameras;            /* C */
-  int32_t policy;             /* number, see luxel_policy */
-  int32_t width;              /* px */
-  int32_t height;             /* px */
-  float max_alpha;            /* in (0,1) */
+  luxel_binned_splats binned;
   const uint8_t* labels;      /* in  [N]; those of label_count and above contribute to no label */
   int32_t label_count;        /* L, 1..255 */
   uint8_t* image;             /* out [C,H,W], 255 where no labelled splat contributes */

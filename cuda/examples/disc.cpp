@@ -49,17 +49,17 @@ void disc_tiles(const double* rows, const double* values, int count, int width, 
   }
   luxel_blend_args args = {};
   args.dtype = 1;
-  args.splats = rows;
+  args.binned.splats = rows;
   args.values = values;
-  args.instances = instances.data();
-  args.ranges = ranges.data();
-  args.capacity = static_cast<int64_t>(instances.size());
-  args.count = count;
-  args.cameras = 1;
-  args.width = width;
-  args.height = height;
+  args.binned.instances = instances.data();
+  args.binned.ranges = ranges.data();
+  args.binned.capacity = static_cast<int64_t>(instances.size());
+  args.binned.count = count;
+  args.binned.cameras = 1;
+  args.binned.width = width;
+  args.binned.height = height;
   args.channels = kChannels;
-  args.max_alpha = static_cast<float>(max_alpha);
+  args.binned.max_alpha = static_cast<float>(max_alpha);
   args.image = image;
   args.transmittance = transmittance;
   args.last = last.data();

@@ -121,15 +121,15 @@ def _panel(title: str, lines: list[str]) -> Panel:
 
 def page(command: str) -> str:
     """The Markdown page of a command."""
-    whole = parse(help_text(command))
-    lines = [f"# luxel {command}", "", *_description(whole), *_panels(whole.panels, set(), level=2)]
-    known = {entry.call for panel in whole.panels for entry in panel.entries}
+    full = parse(help_text(command))
+    lines = [f"# luxel {command}", "", *_description(full), *_panels(full.panels, set(), level=2)]
+    known = {entry.call for panel in full.panels for entry in panel.entries}
     for variant in VARIANTS.get(command, ()):
         parsed = parse(help_text(command, *variant))
         title = f"`luxel {command} {' '.join(variant)}`"
         further = list(_panels(parsed.panels, known, level=3))
         lines += [f"## {title}", ""]
-        if parsed.about != whole.about:
+        if parsed.about != full.about:
             lines += _description(parsed)
         elif further:
             lines += [f"Options that {title} has besides:", ""]

@@ -27,12 +27,12 @@ from luxel.render.segment.label_image import label_image
 from luxel.render.segment.objects import load_objects
 from luxel.render.surfaces.scene_surface import scene_surface
 from luxel.scenes.captures.demo import demo_path
+from luxel.scenes.loading.scene_files import load_any_scene
 from luxel.scenes.paths import orbit, orbit_like
-from luxel.scenes.runs import load_any_scene
 from luxel.scenes.synthetic.captures.dnerf import monocular_camera_samples
 from luxel.viewer.cli import main as command
-from luxel.viewer.web.inspection.legend import false_colour
 from luxel.viewer.web.navigate import find_extent
+from luxel.viewer.web.shading.legend import false_colour
 
 IMAGES = Path(__file__).resolve().parents[1] / "images"
 SIDE = 320  # pixels of each image of a strip
@@ -132,15 +132,15 @@ def drawn_mesh(mesh: TriangleMesh, camera: Camera, each: int = 60) -> Tensor:
     points = (weights @ corners).reshape(-1, 3)
     normals = torch.nn.functional.normalize(mesh.face_vectors(), dim=-1)
     large = camera.resized(size, size)
-    seen = points @ large.world_to_cam[:3, :3].T + large.world_to_cam[:3, 3]
+    in_camera = points @ large.world_to_cam[:3, :3].T + large.world_to_cam[:3, 3]
     fx, fy, cx, cy = large.intrinsics.tolist()
     column, row = (
-        (seen[:, axis] / seen[:, 2] * focal + middle).floor().long()
+        (in_camera[:, axis] / in_camera[:, 2] * focal + middle).floor().long()
         for axis, focal, middle in ((0, fx, cx), (1, fy, cy))
     )
     light = (normals @ large.world_to_cam[2, :3]).abs().repeat_interleave(each)
-    fine = (seen[:, 2] > 0) & (column >= 0) & (column < size) & (row >= 0) & (row < size)
-    pixel, depth, light = (row * size + column)[fine], seen[fine, 2], light[fine]
+    fine = (in_camera[:, 2] > 0) & (column >= 0) & (column < size) & (row >= 0) & (row < size)
+    pixel, depth, light = (row * size + column)[fine], in_camera[fine, 2], light[fine]
     order = depth.argsort(descending=True)  # of equal pixels the last that is written stays
     image = np.ones(size * size, np.float32)
     image[pixel[order].numpy()] = (0.15 + 0.75 * light[order]).numpy()
@@ -214,8 +214,8 @@ def objects(runs: Path) -> Strip:
         colours[entry.label] = torch.tensor(entry.colour) / 255
     rgb = drawn(scene, camera, "rgb")[0]
     with torch.no_grad():
-        seen = label_image(scene, camera, segmented.labels, 255)
-    labelled = colours[seen.labels.long()] * (0.35 + 0.65 * rgb.mean(-1, keepdim=True))
+        visible = label_image(scene, camera, segmented.labels, 255)
+    labelled = colours[visible.labels.long()] * (0.35 + 0.65 * rgb.mean(-1, keepdim=True))
     chosen = (
         segmented.labels
         == max(segmented.objects, key=lambda entry: int((segmented.labels == entry.label).sum())).label

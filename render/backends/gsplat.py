@@ -241,13 +241,13 @@ def _count_in_backward(
             extent = (reach[..., None] * torch.stack([c, a], -1)).sqrt()  # the box of alpha >= 1/255, px
             low, high = means2d - extent, means2d + extent
             inside = (low[..., 0] < width) & (low[..., 1] < height) & (high > 0).all(-1)
-            seen = inside & (radii > 0).all(-1) & (tiles > 0)
-            radius = torch.where(seen, extent.amax(-1), 0.0).amax(0) / max(width, height)
+            visible = inside & (radii > 0).all(-1) & (tiles > 0)
+            radius = torch.where(visible, extent.amax(-1), 0.0).amax(0) / max(width, height)
             data = statistics.data
             data[:, 0] += norm(gradient)
             if held:
                 data[:, 1] += norm(held.pop().absgrad)  # pyright: ignore[reportAttributeAccessIssue]
-            data[:, 2] += seen.sum(0)
+            data[:, 2] += visible.sum(0)
             torch.maximum(data[:, 3], radius, out=data[:, 3])
 
     meta["means2d"].register_hook(add)

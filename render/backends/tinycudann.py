@@ -7,7 +7,7 @@ Training, files and scores use the same code with either backend, and luxel's ow
 tiny-cuda-nn is not available (`luxel.render.fields.peers.tinycudann_field`). Differences:
 
 * Levels of more points than entries are hashed in every encoding, and scales of levels are rounded as there:
-  `luxel.render.fields.peers.tinycudann_grid`.
+  `luxel.render.fields.encodings.tinycudann_grid`.
 * Gradients of parameters are computed in half precision; those of tables are also summed in it. The loss is
   scaled once, by the configuration's ``loss_scale``; tiny-cuda-nn's own scale is off.
 * Gradients by positions, and second derivatives, come from luxel's kernels.
@@ -186,6 +186,6 @@ def current_device(device: torch.device) -> contextlib.AbstractContextManager[An
 def _padded(shapes: list[tuple[int, int]], alignment: int) -> list[tuple[int, int]]:
     """[outputs, inputs] of each matrix, padded."""
     sizes = [list(shape) for shape in shapes]
-    for row, place in ((sizes[0], 1), (sizes[-1], 0)):
-        row[place] = math.ceil(row[place] / alignment) * alignment
+    for row, position in ((sizes[0], 1), (sizes[-1], 0)):
+        row[position] = math.ceil(row[position] / alignment) * alignment
     return [(outputs, inputs) for outputs, inputs in sizes]

@@ -14,7 +14,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application, make_application
 from luxel.render.fields.config import FieldConfig
 from luxel.render.runs.checkpoints.checkpoint import Checkpoint, write_tensors
-from luxel.render.runs.folder.strict_json import parse_object
+from luxel.render.runs.strict_json import parse_object
 from luxel.render.storage.reading import check_file, read_bytes, reading
 
 FIELD_FILE = "field.safetensors"  # of a run

@@ -14,11 +14,11 @@ from torch import Tensor
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.fields.applications import CONFIGURATIONS
+from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.data.high_dynamic_range import HdrImage, relative_squared_error, tone_mapped
 from luxel.render.fields.data.tiled_image import TiledImage, TileOptions, TilePool, TileSamples
 from luxel.render.fields.drawing.rays import camera_rays, in_chunks
-from luxel.render.fields.nets.build import field_of
 from luxel.render.geometry.camera import Camera
 
 CHUNK = 1 << 20  # positions at a time outside of training

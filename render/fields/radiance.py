@@ -2,63 +2,34 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
-from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.fields.applications import CONFIGURATIONS
-from luxel.render.fields.capture.exposure import Exposure
-from luxel.render.fields.capture.extent import adapted_to, cascades_in, inner_box, nearest, region_of
-from luxel.render.fields.capture.occupancy import Occupancy, seen_cells
-from luxel.render.fields.capture.posed_images import (
-    BLENDER_BOX,
-    DeviceImages,
-    PosedImages,
-    box_of,
-    mean_scores,
-    views_of,
-)
-from luxel.render.fields.capture.sky import Sky, pixel_directions
+from luxel.render.fields.build import field_of, mlp_of
+from luxel.render.fields.capture.capture_rays import CaptureRays, RayBatch
+from luxel.render.fields.capture.extent import adapted_to
+from luxel.render.fields.capture.march import March, counting_rays
+from luxel.render.fields.capture.posed_images import PosedImages
+from luxel.render.fields.capture.sky import Sky
 from luxel.render.fields.config import FieldConfig
-from luxel.render.fields.drawing.frame_mode import counts_on_device
-from luxel.render.fields.drawing.wavefront import WavefrontRenderer
-from luxel.render.fields.drawing.wavefront_polled import render_wavefront_polled
-from luxel.render.fields.nets.build import field_of, mlp_of
 from luxel.render.fields.nets.point_function import Snapshot, refreshed_snapshot
 from luxel.render.fields.radiance_config import RadianceConfig
 from luxel.render.geometry.camera import Camera, View
 from luxel.render.ops.field.colour_inputs import HARMONICS, colour_inputs
 from luxel.render.ops.field.composite import composite
-from luxel.render.ops.field.draw_pixels import draw_pixels
-from luxel.render.ops.field.march_rays import (
-    LEFT_OUT,
-    RAYS,
-    SAMPLES,
-    Region,
-    Samples,
-    march_pixels,
-)
-from luxel.render.ops.field.visible_samples import visible_samples
+from luxel.render.ops.field.march_rays import LEFT_OUT, RAYS, Region, Samples
 
 FEATURES = 16  # from the density network to the colour network
 MAX_DENSITY = 15.0  # before the activation
 DISTORTION_UNIT = 1024.0  # steps along a ray that are a unit of length in the distortion
-RAYS_OF_PART, ROWS_OF_WAVE = 1 << 21, 1 << 21  # most rays of a part of an image, most positions of a wave
-FEWEST = 2  # cameras that see a cell of a whole place; others are empty
-SCORED = 8  # training views to score on if none are held out
-
-
-class Drawn(NamedTuple):
-    """Pixels of a step."""
-
-    seed: Tensor  # of the jitter along rays, int64 [1]
-    pixels: Tensor  # their numbers, int64 [R]; -1 for none
-    targets: Tensor  # [R, 3]
-    backgrounds: Tensor  # [R, 3]
+# Tensors of `March`, which field files and checkpoints have under these names.
+MARCH_TENSORS = ("box", "live", "occupancy.densities", "occupancy.bits")
 
 
 class RadianceField(Application):
@@ -86,28 +57,18 @@ class RadianceField(Application):
     places: ClassVar[int] = 1024  # along the diagonal of the box
 
     config: RadianceConfig
-    box: Tensor
-    live: Tensor
 
     def __init__(self, config: RadianceConfig) -> None:
         super().__init__(config)
         self.density = field_of(config, 3, FEATURES)
         self.density.coherent = True  # samples along rays, cells in their order
         self.colour = mlp_of(config, FEATURES + HARMONICS, 3)
-        self.occupancy = Occupancy(self.cells, cascades_in(config))
+        self.march = March(config, self.cells, self.places)
         self.sky = Sky(config.precise, config.seed + 3) if config.whole and config.sky else None
-        # Of a step at most. Those of a whole place have many samples each, and the colour behind each is evaluated.
-        self.rays = max(1, config.batch // (16 if self.sky is not None else 2))
-        self.register_buffer("box", torch.tensor(BLENDER_BOX, dtype=torch.float64))
-        self.register_buffer("live", torch.tensor([max(1, config.batch // 1024)], dtype=torch.int32))
-        self.drawing = config.drawing
-        self._exposure: Exposure | None = None
-        self._region: tuple[Any, Region] | None = None
+        self.rays = CaptureRays(config, self.sky)
         self._snapshot: Snapshot | None = None
-        self._renderer: WavefrontRenderer | None = None
-        self._data: PosedImages | None = None
-        self._images: DeviceImages | None = None
-        self._background: Tensor | None = None
+        self._register_state_dict_hook(_with_names_of_files)
+        self._register_load_state_dict_pre_hook(_with_names_of_modules)
 
     @classmethod
     def adapt_config(cls, config: FieldConfig, data: PosedImages | Sequence[View]) -> FieldConfig:
@@ -117,16 +78,8 @@ class RadianceField(Application):
 
     @property
     def region(self) -> Region:
-        """The box, and how rays are sampled in it; read from the device when the box has changed."""
-        version = self.box.data_ptr(), self.box._version
-        if self._region is None or self._region[0] != version:
-            self._region = version, region_of(self.config, self.box.tolist(), self.places, self.cells)
-        return self._region[1]
-
-    @property
-    def scale(self) -> float:
-        """1 / the unit of length of the density network: the side of the (inner) box."""
-        return 1 / self.region.size
+        """The box, and how rays are sampled in it."""
+        return self.march.region
 
     @property
     def centres(self) -> Tensor:
@@ -145,47 +98,18 @@ class RadianceField(Application):
         Raises:
             LuxelError: there are no images, one has another size than its camera says, or the box is empty.
         """
-        given = data if isinstance(data, PosedImages) else PosedImages(list(data))
-        self._images = DeviceImages.read(given.views, device)
-        transparent = self._images.pixels.shape[1] == 4
-        if self.sky is not None and transparent:
-            raise LuxelError(
-                "The colour behind transparent photographs cannot be learnt.",
-                "Leave --sky out, or use --masks none.",
-            )
-        points = None if transparent else given.points
-        contracted = self.config.extent == "contracted"
-        box = given.box or (
-            inner_box(given.views, points, contracted) if self.config.whole else box_of(given.views, points)
-        )
-        if not all(low < high for low, high in zip(box[:3], box[3:], strict=True)):
-            raise LuxelError(f"The box {list(box)} is empty.", "Give low x y z, then high x y z.")
-        self.box.copy_(torch.tensor(box, dtype=torch.float64))
-        self._data = given
-        if self.config.exposure != "none":
-            self._exposure = Exposure(self.config.exposure, len(given.views), device)
+        self.march.begin(self.rays.begin(data, device))
         if self.config.whole:
-            near = max(self._images.near, nearest(given.views, given.points, self.region.size))
-            self._images = self._images._replace(near=near)
-            cameras = [view.camera for view in given.views]
-            self.occupancy.restrict(
-                seen_cells(self.region._replace(near=near), cameras, min(FEWEST, len(cameras)), device)
-            )
-        fixed = None if transparent and given.random_background else given.background
-        fixed = fixed if self.sky is None else (0.0, 0.0, 0.0)
-        self._background = None if fixed is None else torch.tensor(fixed, device=device)
-        assert self.region.box is not None  # read now: a captured step must not
+            near = self.rays.begin_behind_nearest(self.region.size)
+            self.march.restrict(self.rays.cameras, near)
 
-    def draw_batch(self, generator: torch.Generator) -> Drawn:
+    def draw_batch(self, generator: torch.Generator) -> RayBatch:
         """Random pixels; their number, from earlier steps, is such that visible samples fill a batch."""
-        images = self._training_images()
-        numbers = torch.randint(2**62, (self.rays,), generator=generator, device=generator.device)
-        drawn = draw_pixels(numbers, images.pixels, images.candidates, self._background, self.live)
-        return Drawn(numbers[:1], *drawn)
+        return self.rays.draw(generator, self.march.live)
 
-    def loss(self, batch: Drawn) -> Tensor:
+    def loss(self, batch: RayBatch) -> Tensor:
         """The Huber loss of the colours, averaged over rays and channels, and the terms that the options add."""
-        samples = self._samples(batch)
+        samples = self.samples(batch)
         density, colour = self.evaluate_at(samples.positions, samples.directions)
         seen = composite(
             density,
@@ -195,16 +119,14 @@ class RadianceField(Application):
             samples.ranges,
             samples.counters,
             batch.backgrounds,
-            scale=self.scale,
+            scale=self.march.scale,
             step=self.region.step,
             growth=self.region.growth,
             unit=DISTORTION_UNIT if self.config.distortion else 0.0,
         )
         rgb = seen.rgb
-        if self.sky is not None:
-            rgb = rgb + seen.transmittance[:, None] * self._sky_of(batch, samples)
-        if self._exposure is not None:
-            rgb = self._exposed(self._exposure, rgb, seen.transmittance, batch, samples)
+        if self.rays.alters:
+            rgb = self.rays.shown(rgb, seen.transmittance, batch, counting_rays(batch, samples))
         total = torch.nn.functional.huber_loss(rgb, batch.targets, reduction="sum", delta=self.config.huber)
         if self.config.distortion:
             given = self.loss_scalars
@@ -212,28 +134,15 @@ class RadianceField(Application):
             total = total + weight * seen.distortion.sum()
         rays = samples.counters[RAYS] - samples.counters[LEFT_OUT]  # rays without room have no loss
         mean = total / (3 * rays.clamp_min(1))
-        return mean if self._exposure is None else mean + self._exposure.penalty()
+        return mean if self.rays.exposure is None else mean + self.rays.exposure.penalty()
+
+    def samples(self, batch: RayBatch) -> Samples:
+        """Samples of a step; sets the number of rays of the next one."""
+        return self.march.training_samples(batch, self.rays.images, self.raw_densities)
 
     def auxiliary_parameters(self) -> dict[str, Tensor]:
         """The exposures of the training images, where they are learnt."""
-        return {} if self._exposure is None else {"exposure": self._exposure.table}
-
-    def _sky_of(self, batch: Drawn, samples: Samples) -> Tensor:
-        """The colours behind the rays of a step, [R, 3]; 0 for rows without a ray, and for those that may lack room."""
-        assert self.sky is not None
-        images = self._training_images()
-        directions = pixel_directions(batch.pixels, images.table, images.world_to_cam, images.intrinsics)
-        return torch.where(_counting(batch, samples)[:, None], self.sky(directions), 0.0)
-
-    def _exposed(
-        self, exposure: Exposure, rgb: Tensor, transmittance: Tensor, batch: Drawn, samples: Samples
-    ) -> Tensor:
-        """The colours of rays as the photographs show them; where there is no ray, as they are."""
-        images = self._training_images()
-        views = views_of(batch.pixels, images.table)
-        kept = (transmittance, batch.backgrounds) if images.pixels.shape[1] == 4 else ()
-        shown = exposure.apply(rgb, views, *kept)
-        return torch.where(_counting(batch, samples)[:, None], shown, rgb)
+        return self.rays.auxiliary_parameters()
 
     def evaluate_at(self, positions: Tensor, directions: Tensor) -> tuple[Tensor, Tensor]:
         """Density [S] and colour [S, 3] before their activations.
@@ -245,15 +154,17 @@ class RadianceField(Application):
         inputs, density = colour_inputs(self.density(positions), directions)
         return density, self.colour(inputs)
 
+    def raw_densities(self, positions: Tensor) -> Tensor:
+        """Density before its activation at positions in the box as [0, 1]^3, [N, 3] to [N]."""
+        return self.density(positions)[:, 0]
+
     def densities(self, positions: Tensor) -> Tensor:
         """Density at positions in the box as [0, 1]^3, [N, 3] to [N], per longest side of the box."""
-        return self.density(positions)[:, 0].clamp(-MAX_DENSITY, MAX_DENSITY).exp()
+        return self.raw_densities(positions).clamp(-MAX_DENSITY, MAX_DENSITY).exp()
 
     def after_step(self, step: int) -> None:
         """Updates the occupancy grid when it is due."""
-        if self.occupancy.due(step):
-            region = self.region
-            self.occupancy.update(step, lambda p: self.densities(region.to_field(p)), self.config.seed)
+        self.march.update(step, self.densities)
 
     def render(self, camera: Camera, background: Tensor | None = None) -> Tensor:
         """The image of a camera, [H, W, 3] in [0, 1], sRGB.
@@ -274,11 +185,6 @@ class RadianceField(Application):
 
     def _march(self, camera: Camera, background: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """`layers` on a background of one colour."""
-        own, drawing = self.region, self.drawing
-        steps = {"step": own.step * drawing.steps, "growth": own.growth * drawing.steps}
-        region = own._replace(near=camera.near, far=camera.far, **steps)
-        behind = self.box.new_zeros(3) if background is None else background
-        behind = behind.to(self.device, torch.float32)
         evaluate = self._snapshot = refreshed_snapshot(self.density, self._snapshot)
 
         def query(x: Tensor, directions: Tensor | None, live: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -286,23 +192,14 @@ class RadianceField(Application):
             colour, density = self.colour.beside_directions(evaluate(x, live), directions, live)
             return density, colour
 
-        bits = self.occupancy.bits_above(drawing.threshold)
-        given = camera, region, bits, behind, self.scale, drawing.transmittance
-        if not (
-            counts_on_device(self.device)
-            and evaluate.supports_live_count()
-            and self.colour.joins_directions()
-        ):
-            return render_wavefront_polled(query, *given)
-        if self._renderer is None:
-            self._renderer = WavefrontRenderer(self.device, RAYS_OF_PART, ROWS_OF_WAVE)
+        counts = evaluate.supports_live_count() and self.colour.joins_directions()
         density_key = evaluate.key()
         key = None if density_key is None else (density_key, self.colour.weights.data_ptr())
-        return self._renderer.render(query, key, *given)
+        return self.march.layers(query, camera, background, counts=counts, key=key)
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
         """Moves or converts the field; discards what was prepared on the previous device."""
-        self._snapshot = self._renderer = None
+        self._snapshot = None
         return super()._apply(fn, recurse)
 
     def evaluate(self) -> dict[str, float]:
@@ -310,73 +207,20 @@ class RadianceField(Application):
         return self.scores(aligned=self.config.exposure != "none")
 
     def scores(self, aligned: bool) -> dict[str, float]:
-        """Mean PSNR (dB) and SSIM over the held-out views, or some training views without any; see `mean_scores`."""
-        self._training_images()
-        assert self._data is not None
-        views = list(self._data.held_out) or list(self._data.views)[:SCORED]
-        return mean_scores(
-            self.layers, views, torch.tensor(self._data.background, device=self.device), aligned
-        )
-
-    def _samples(self, batch: Drawn) -> Samples:
-        """Samples of a step: the visible ones, or all."""
-        raw = self.march(batch)
-        return raw if self.config.rooms == 0 else self.visible(raw)
-
-    def march(self, batch: Drawn) -> Samples:
-        """Samples along the rays of a step wherever cells are occupied."""
-        capacity = self.config.batch
-        if self.config.rooms == 0:
-            return self._marched(batch, capacity, _target_count(capacity))
-        return self._marched(batch, capacity * self.config.rooms, 0)
-
-    def visible(self, raw: Samples) -> Samples:
-        """The visible ones among samples of `march`; sets the number of rays of the next step."""
-        capacity = self.config.batch
-        room, target = len(raw.t), _target_count(capacity)
-        if raw.t.device.type == "cpu":  # unused rows are not evaluated
-            used = max(1, int(raw.counters[SAMPLES]))
-            p, d, t, dt = (rows[:used] for rows in raw[:4])
-            raw = raw._replace(positions=p, directions=d, t=t, dt=dt)
-        with torch.no_grad():
-            density = self.density(raw.positions)[:, 0]
-        return visible_samples(
-            raw,
-            density,
-            capacity=capacity,
-            scale=self.scale,
-            min_alpha=self.config.least_alpha,
-            live=self.live,
-            target=target,
-            raw_target=_target_count(room),
-        )
-
-    def _marched(self, batch: Drawn, capacity: int, target: int) -> Samples:
-        images = self._training_images()
-        return march_pixels(
-            batch.pixels,
-            images.table,
-            images.world_to_cam,
-            images.intrinsics,
-            self.region._replace(near=images.near),
-            self.occupancy.bits,
-            capacity=capacity,
-            seed=batch.seed,
-            live=self.live,
-            target=target,
-        )
-
-    def _training_images(self) -> DeviceImages:
-        if self._images is None:
-            raise LuxelError("This radiance field has no photographs.", "Call begin with a capture first.")
-        return self._images
+        """Mean PSNR (dB) and SSIM over the held-out views, see `CaptureRays.scores`."""
+        return self.rays.scores(self.layers, aligned)
 
 
-def _counting(batch: Drawn, samples: Samples) -> Tensor:
-    """Which rows of a step are rays that surely have room for their samples, bool [R]."""
-    return (batch.pixels >= 0) & ((samples.ranges[:, 1] > 0) | (samples.counters[LEFT_OUT] == 0))
+def _with_names_of_files(_: Any, state: OrderedDict[str, Any], prefix: str, *__: Any) -> None:
+    """Gives the tensors of `March` in a state the names, and the order, that they have in files."""
+    for name in [name for name in state if name.startswith(prefix)]:
+        state[prefix + name[len(prefix) :].removeprefix("march.")] = state.pop(name)
+    for name in ("live", "box"):
+        state.move_to_end(prefix + name, last=False)
 
 
-def _target_count(room: int) -> int:
-    """Number of samples to aim for, so that few rays find no room."""
-    return max(1, room - room // 16)
+def _with_names_of_modules(state: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Gives tensors of a file the names that `_with_names_of_files` has changed; missing tensors stay missing."""
+    for name in MARCH_TENSORS:
+        if prefix + name in state:
+            state[f"{prefix}march.{name}"] = state.pop(prefix + name)

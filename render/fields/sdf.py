@@ -12,12 +12,12 @@ from torch import Tensor
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import TO_SUN, Application
 from luxel.render.fields.applications import CONFIGURATIONS
+from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.data.sdf_samples import MeshSamples, SamplePool, SdfBatch
 from luxel.render.fields.drawing.frame_mode import counts_on_device
 from luxel.render.fields.drawing.sphere_tracer import LARGEST, DeviceSphereTracer
 from luxel.render.fields.drawing.surface_shading import SurfaceLook, backdrop, shade_surface
-from luxel.render.fields.nets.build import field_of
 from luxel.render.fields.nets.point_function import Snapshot, refreshed_snapshot
 from luxel.render.geometry.camera import Camera
 from luxel.render.mesh.marching_cubes import field_surface

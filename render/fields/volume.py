@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import TO_SUN, Application
 from luxel.render.fields.applications import CONFIGURATIONS
+from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.drawing.delta_tracking import track_sunlit
 from luxel.render.fields.drawing.frame_mode import counts_on_device
@@ -20,7 +21,6 @@ from luxel.render.fields.drawing.rays import camera_rays
 from luxel.render.fields.drawing.uniform_march import march_uniform
 from luxel.render.fields.drawing.wavefront import WavefrontRenderer
 from luxel.render.fields.drawing.wavefront_polled import render_wavefront_polled
-from luxel.render.fields.nets.build import field_of
 from luxel.render.fields.nets.point_function import Snapshot, refreshed_snapshot
 from luxel.render.geometry.camera import Camera
 from luxel.render.ops.field.march_rays import Region, pack_cells

@@ -4,7 +4,7 @@
 * Pixel (column i, row j) has its centre at (i + 0.5, j + 0.5); the image spans [0, W] x [0, H], so the
   centre of an image is cx = W / 2, cy = H / 2 (as COLMAP has it).
 * Quaternions are wxyz, angles radians, times seconds; lengths are in the units of the capture.
-* Colours are in [0, 1] and in the colour space of the photographs (sRGB): nothing is linearised.
+* Colours are in [0, 1] and in the colour space of the images (sRGB): nothing is linearised.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class Camera:
         world_to_cam: rigid transform of world points into OpenCV camera axes, [4, 4] or [C, 4, 4].
         intrinsics: fx, fy, cx, cy in pixels, [4] or [C, 4].
         width, height: image size in pixels.
-        near, far: distances along z (capture units) outside of which nothing is drawn; of a fisheye, distances from it.
+        near, far: distances along z (capture units) outside of which nothing is rendered; of a fisheye, distances from
+            it.
         lens: rows of `luxel.render.geometry.lens`, [8] or [C, 8]; None: a pinhole.
         shutter: rows of `luxel.render.geometry.shutter`, [8] or [C, 8], of cameras whose rows are read while they move;
             ``world_to_cam`` is then the pose at the middle of the readout. None: a global shutter.
@@ -247,7 +248,7 @@ class View:
         depth: gives what is known of the depth along z in capture units, float32 [H, W], 0 where it is not known; None:
             nothing is.
         stops: exposure by its EXIF data, relative to other views of the capture; None: unknown.
-        sharpness: of the photograph relative to those of views beside it, 1 where it is as sharp; None: not measured.
+        sharpness: of the image relative to those of views next to it, 1 where it is as sharp; None: not measured.
         frame_interval: seconds between frames of the film that it is one of; None: unknown.
     """
 

@@ -74,8 +74,8 @@ def radial_lens(k: Sequence[float] = (), p: Sequence[float] = (0.0, 0.0), limit:
 def limit_of_image(lens: Tensor, distance: float) -> float:
     """The limit of a lens that was calibrated with an image: the theta or r of its farthest point, and 15 % more.
 
-    What is further beside or behind the camera is spread over the image by its sigma points: towards the antipode of a
-    fisheye along a circle, beside a radial lens by its small z.
+    What is further to the side of or behind the camera is spread over the image by its sigma points: towards the
+    antipode of a fisheye along a circle, beside a radial lens by its small z.
 
     Args:
         lens: a row, [8].
@@ -170,8 +170,8 @@ def project_points(camera: Camera, points: Tensor) -> tuple[Tensor, Tensor, Tens
         else:
             inside = (z > 0) & (torch.hypot(x, y) < lens[LIMIT] * z)
         u, v = image_through(lens, x, y, z)
-    seen = inside & (depth > camera.near) & (depth < camera.far)
-    return torch.stack([fx * u + cx, fy * v + cy], -1), depth, seen
+    visible = inside & (depth > camera.near) & (depth < camera.far)
+    return torch.stack([fx * u + cx, fy * v + cy], -1), depth, visible
 
 
 def image_through(

@@ -27,7 +27,7 @@ def behind_straight_lens(camera: Camera) -> Camera:
 def vertical_field(camera: Camera) -> float:
     """The angle between the rays of the middle of the upper and the lower edge, radians.
 
-    That of a camera with a lens is at most 120 degrees, so that a frustum can be drawn. The principal point counts
+    That of a camera with a lens is at most 120 degrees, so that a frustum can be rendered. The principal point counts
     as the middle of the image, and tangential distortion as none.
     """
     half = camera.height / (2 * float(camera.intrinsics[1]))

@@ -22,7 +22,7 @@ _EDGE_OF = {frozenset(edge[1:]): number for number, edge in enumerate(EDGES)}
 
 
 def _faces() -> list[list[int]]:
-    """The corners of each of the 6 faces, anticlockwise seen from outside the cell."""
+    """The corners of each of the 6 faces, anticlockwise viewed from outside the cell."""
     faces = []
     for axis, end in itertools.product(range(3), (0, 1)):
         u, v = (axis + 1) % 3, (axis + 2) % 3
@@ -43,7 +43,7 @@ _FACES_OF_EDGE = [
 
 
 def _next_edges(inside: list[bool]) -> dict[int, int]:
-    """From each edge that the surface crosses to the next around its polygon, inside on the right seen from outside.
+    """From each edge that the surface crosses to the next around its polygon, inside on the right viewed from outside.
 
     Walking around a face anticlockwise, the surface enters the inside at an edge and leaves it at a later one: each
     run of corners inside is cut off by a segment of its own, so corners that touch only along a diagonal stay apart.

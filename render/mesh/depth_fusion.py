@@ -1,7 +1,7 @@
 """A surface from depth maps: truncated signed distances on a sparse grid, and marching cubes of them.
 
 Curless and Levoy 1996, "A Volumetric Method for Building Complex Models from Range Images"; only blocks of the grid
-near the surfaces are kept, as Nießner et al. 2013, "Real-time 3D Reconstruction at Scale using Voxel Hashing".
+near the surfaces are retained, as Nießner et al. 2013, "Real-time 3D Reconstruction at Scale using Voxel Hashing".
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from luxel.render.mesh.marching_cubes import march_cells
 from luxel.render.mesh.triangles import TriangleMesh
 
 SIDE = 8  # grid points along a block
-MARGIN = 4  # spacings on either side of a surface at which distances are kept
-MIN_FACING = 0.05  # cosine: surfaces that are seen from the side count little, but not nothing
+MARGIN = 4  # spacings on either side of a surface at which distances are retained
+MIN_FACING = 0.05  # cosine: surfaces that are viewed from the side count little, but not nothing
 CHUNK = {"cuda": 1 << 13, "cpu": 1 << 12}  # blocks that are worked on at a time
 MOSTLY = (
     0.75  # share of the blocks in an image from which on all are worked on, as leaving some out costs copies
@@ -33,7 +33,7 @@ class FusedSurface(NamedTuple):
     """A surface with colours.
 
     Args:
-        mesh: triangles, seen from outside anticlockwise.
+        mesh: triangles, viewed from outside anticlockwise.
         colours: of the vertices, RGB in [0, 1], [V, 3].
     """
 
@@ -150,7 +150,7 @@ class DepthFusion:
         return FusedSurface(TriangleMesh(self._low + self.spacing * crossed.places, faces), mixed)
 
     def _in_view(self, centres: Tensor, camera: Camera) -> list[slice] | list[Tensor]:
-        """The blocks that a camera may see, some at a time: the others are beside its image or behind it.
+        """The blocks that a camera may see, some at a time: the others are next to its image or behind it.
 
         Args:
             centres: of all blocks, in the axes of the camera, [B, 3].
@@ -159,15 +159,15 @@ class DepthFusion:
         fx, fy, cx, cy = camera.intrinsics.tolist()
         x, y, z = centres.unbind(1)
         reach = (SIDE - 1) * self.spacing * math.sqrt(3) / 2
-        seen = z > camera.near - reach
+        visible = z > camera.near - reach
         for along, f, c, end in ((x, fx, cx, camera.width), (y, fy, cy, camera.height)):
             low, high = c + 1, end + 1 - c  # a pixel of room on either side
-            seen &= f * along + low * z > -reach * math.hypot(f, low)
-            seen &= high * z - f * along > -reach * math.hypot(f, high)
-        rows, chunk = seen.nonzero()[:, 0], CHUNK[self._device.type]
-        if len(rows) < MOSTLY * len(seen):
+            visible &= f * along + low * z > -reach * math.hypot(f, low)
+            visible &= high * z - f * along > -reach * math.hypot(f, high)
+        rows, chunk = visible.nonzero()[:, 0], CHUNK[self._device.type]
+        if len(rows) < MOSTLY * len(visible):
             return list(rows.split(chunk))
-        return [slice(first, first + chunk) for first in range(0, len(seen), chunk)]
+        return [slice(first, first + chunk) for first in range(0, len(visible), chunk)]
 
     def _rays(self, depth: Tensor, camera: Camera) -> tuple[Tensor, Tensor]:
         """Rays of the pixels of known depth, of length 1 along z, in world axes [P, 3]; and which these are, [H, W]."""
@@ -213,8 +213,8 @@ class DepthFusion:
             rows[(slice(None), *target)] = torch.where(there[:, None, None, None], part, -1)
         known = rows >= 0
         reserved = rows[known]
-        seen = self._weights.view(-1)[reserved] >= min_weight
-        values[known] = torch.where(seen, self._distances.view(-1)[reserved], torch.nan)
+        visible = self._weights.view(-1)[reserved] >= min_weight
+        values[known] = torch.where(visible, self._distances.view(-1)[reserved], torch.nan)
         spans = [slice(None, -1), slice(1, None)]
         corners = torch.stack([values[(slice(None), *(spans[c] for c in corner))] for corner in CORNERS], -1)
         inside = (corners < 0).sum(-1)

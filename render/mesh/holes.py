@@ -46,17 +46,17 @@ def boundary_loops(mesh: TriangleMesh) -> list[list[int]]:
 
 def _walk(first: int, following: dict[int, list[int]]) -> list[list[int]]:
     """Follows sides from a vertex until none is left; gives the rings without a repeated vertex on the route."""
-    rings, route, place = [], [first], {first: 0}
+    rings, route, position = [], [first], {first: 0}
     while following[route[-1]]:
         vertex = following[route[-1]].pop()
-        if vertex not in place:
-            place[vertex] = len(route)
+        if vertex not in position:
+            position[vertex] = len(route)
             route.append(vertex)
             continue
-        ring = route[place[vertex] :]
+        ring = route[position[vertex] :]
         for other in ring[1:]:
-            del place[other]
-        del route[place[vertex] + 1 :]
+            del position[other]
+        del route[position[vertex] + 1 :]
         if len(ring) > 2:
             rings.append(ring)
     return rings
@@ -74,9 +74,9 @@ def fill_holes(surface: FusedSurface, longest: float) -> FilledHoles:
     """
     mesh, colours = surface
     rings = boundary_loops(mesh)
-    places = mesh.vertices.double().cpu().numpy()
+    positions = mesh.vertices.double().cpu().numpy()
     lengths = [
-        float(np.linalg.norm(places[ring] - places[np.roll(ring, -1)], axis=1).sum()) for ring in rings
+        float(np.linalg.norm(positions[ring] - positions[np.roll(ring, -1)], axis=1).sum()) for ring in rings
     ]
     chosen = [ring for ring, length in zip(rings, lengths, strict=True) if length <= longest]
     if not chosen:
@@ -86,17 +86,19 @@ def fill_holes(surface: FusedSurface, longest: float) -> FilledHoles:
     new_places: list[np.ndarray] = []
     sources: list[tuple[list[int], np.ndarray]] = []  # whose colours a new vertex mixes, and their shares
     for ring in chosen:
-        inner = _smallest_area(places[ring], _blocked(ring, taken)) if len(ring) <= LONGEST_POLYGON else None
+        inner = (
+            _smallest_area(positions[ring], _blocked(ring, taken)) if len(ring) <= LONGEST_POLYGON else None
+        )
         if inner is not None:
             triangles = np.array(ring)[inner]
             taken.update(_sides(triangles))
         else:
-            centre = len(places) + len(new_places)
+            centre = len(positions) + len(new_places)
             triangles = np.array([[a, b, centre] for a, b in zip(ring, [*ring[1:], ring[0]], strict=True)])
-            steps = np.linalg.norm(places[ring] - places[np.roll(ring, -1)], axis=1)
+            steps = np.linalg.norm(positions[ring] - positions[np.roll(ring, -1)], axis=1)
             share = steps + np.roll(steps, 1)  # of the boundary at each vertex
             share = share / share.sum() if share.sum() > 0 else np.full(len(ring), 1 / len(ring))
-            new_places.append(share @ places[ring])
+            new_places.append(share @ positions[ring])
             sources.append((ring, share))
         new_faces.append(triangles)
     device = mesh.vertices.device

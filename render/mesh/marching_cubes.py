@@ -93,7 +93,7 @@ def _march(
     """The triangles of a slab: vertices by the number of the edge of the grid that they lie on.
 
     Args:
-        values: [X, Y, Z] of which plane 0 is plane ``first`` of the whole grid.
+        values: [X, Y, Z] of which plane 0 is plane ``first`` of the complete grid.
         across: Y and Z.
 
     Returns:

@@ -12,7 +12,7 @@ from torch import Tensor
 from luxel.render.mesh.extras import mesh_package
 from luxel.render.mesh.triangles import TriangleMesh
 
-GUTTER = 4  # texels between charts, which get the colours beside them
+GUTTER = 4  # texels between charts, which get the colours next to them
 CANDIDATES = 1 << 22  # texels that are looked at at a time
 ESTIMATED = 1024  # pixels of the image that xatlas packs where no resolution is given
 OUTSIDE = 1e-4  # barycentric coordinate of texels that just count as inside
@@ -58,9 +58,9 @@ def unwrap(mesh: TriangleMesh, pixels: int) -> Unwrapped:
     device = mesh.vertices.device
     which = torch.from_numpy(source.astype(np.int64)).to(device)
     triangles = torch.from_numpy(cut.reshape(-1, 3).astype(np.int64)).to(mesh.faces)
-    places = torch.from_numpy(uv.astype(np.float32)).to(device).clamp(0, 1)
+    positions = torch.from_numpy(uv.astype(np.float32)).to(device).clamp(0, 1)
     cut_mesh = TriangleMesh(mesh.vertices[which], triangles)
-    return Unwrapped(cut_mesh, which, places, mesh.vertex_normals()[which])
+    return Unwrapped(cut_mesh, which, positions, mesh.vertex_normals()[which])
 
 
 class Texels(NamedTuple):
@@ -83,8 +83,8 @@ def covered_texels(unwrapped: Unwrapped, pixels: int) -> Texels:
     owner = torch.full((pixels * pixels,), -1, dtype=torch.int64, device=corners.device)
     for face, column, row in _candidates(corners, pixels):
         inside = (_shares(corners[face], column, row) >= -OUTSIDE).all(-1)
-        face, place = face[inside], (row * pixels + column)[inside]
-        owner.scatter_reduce_(0, place, face, "amax")
+        face, position = face[inside], (row * pixels + column)[inside]
+        owner.scatter_reduce_(0, position, face, "amax")
     index = (owner >= 0).nonzero()[:, 0]
     face = owner[index]
     return Texels(index, face, _shares(corners[face], index % pixels, index // pixels))

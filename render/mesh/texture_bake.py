@@ -19,7 +19,7 @@ class TextureBake:
     """The mean of what images show at each texel, mostly of those that show it at the highest resolution.
 
     Args:
-        unwrapped: mesh with the places of its vertices in the texture.
+        unwrapped: mesh with the positions of its vertices in the texture.
         colours: of its vertices, for texels that no image shows, RGB in [0, 1], [V, 3].
         pixels: along each side of the texture.
         tolerance: by which depth maps may differ from the mesh, units of the vertices.

@@ -57,10 +57,10 @@ class MeshTree:
         middles = a + b + c  # three times the centroids; bit-identical on every device, and so is the tree
         slots = torch.arange(len(order), device=device)[None]
         for _ in range(depth):
-            places = middles[order[slots]]
-            x, y, z = (places.amax(1) - places.amin(1)).unbind(-1)
+            positions = middles[order[slots]]
+            x, y, z = (positions.amax(1) - positions.amin(1)).unbind(-1)
             widest = torch.where((x >= y) & (x >= z), 0, torch.where(y >= z, 1, 2))
-            keys = places.gather(2, widest[:, None, None].expand(-1, places.shape[1], 1))[..., 0]
+            keys = positions.gather(2, widest[:, None, None].expand(-1, positions.shape[1], 1))[..., 0]
             slots = slots.gather(1, keys.sort(dim=1, stable=True).indices).view(2 * len(slots), -1)
         chosen = slots.flatten()
         held, order = free[chosen], order[chosen]

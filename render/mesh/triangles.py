@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class TriangleMesh(NamedTuple):
-    """Triangles; seen from outside their corners run anticlockwise.
+    """Triangles; viewed from outside their corners run anticlockwise.
 
     Args:
         vertices: [V, 3], float32 or float64.

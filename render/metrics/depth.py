@@ -13,7 +13,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import View
 from luxel.render.ops.train.depth_loss import depth_loss
 
-COVERED = 0.5  # alpha of a photograph above which a pixel shows a surface
+COVERED = 0.5  # alpha of an image above which a pixel shows a surface
 
 
 class DepthErrors(NamedTuple):

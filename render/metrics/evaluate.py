@@ -171,7 +171,7 @@ def evaluate(
             in each view ("align", see `luxel.render.ops.train.depth_loss.depth_loss`).
         known: scores that were computed before, by name of the view; these views are only rendered.
         on_view: called after each view with (view, its score, render [H, W, 3], ground truth [H, W, 3]).
-        render: rasterizer, called like luxel.render.raster.rasterize (see `luxel.render.backends`).
+        render: rasterizer, called like luxel.render.raster.rasterize (see `luxel.render.raster`).
         say: receives a message where LPIPS cannot be computed, which is then left out; None: that is an error.
 
     Raises:

@@ -64,9 +64,9 @@ def affine_fit(
     """
     _check("affine_fit", a, b, weight)
     through = torch.zeros_like(a[..., :1]) if behind is None else behind[0][..., None]
-    kept = through * (0.0 if behind is None else behind[1])
-    colours = torch.cat([a - kept, 1 - through], -1).double().flatten(0, 1)
-    target, counted = (b - kept).double().flatten(0, 1), colours
+    retained = through * (0.0 if behind is None else behind[1])
+    colours = torch.cat([a - retained, 1 - through], -1).double().flatten(0, 1)
+    target, counted = (b - retained).double().flatten(0, 1), colours
     if weight is not None:
         counts = weight.to(colours).clamp_min(0).flatten()[:, None]
         colours, target = (torch.where(counts > 0, t, 0) for t in (colours, target))
@@ -77,7 +77,7 @@ def affine_fit(
     # Colours of a grey image are not independent; a little of the identity keeps the solution near no change.
     damping = 1e-9 * system[3, 3] * torch.eye(4, dtype=system.dtype, device=system.device)
     solution = torch.linalg.solve(system + damping, counted.T @ target + damping[:, :3])
-    return (kept + (colours @ solution).to(a).view_as(a)).clamp(0, 1)
+    return (retained + (colours @ solution).to(a).view_as(a)).clamp(0, 1)
 
 
 def ssim(a: Tensor, b: Tensor, weight: Tensor | None = None, padding: Padding = "zero") -> float:

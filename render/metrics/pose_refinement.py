@@ -1,4 +1,4 @@
-"""Small corrections of camera poses, and the pose from which a scene looks most like a photograph."""
+"""Small corrections of camera poses, and the pose from which a scene looks most like an image."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.primitives.planes import local_rays
-from luxel.render.primitives.spec import GeometryImages
+from luxel.render.primitives.terms import StepImages
 
 COVERED = 0.5  # alpha from which on a pixel has a surface
 
@@ -31,7 +31,7 @@ def depth_normals(z: Tensor, world_to_cam: Tensor, intrinsics: Tensor) -> Tensor
     return (normal[..., None] * rotation).sum(-2)  # R^T n
 
 
-def normal_difference(images: GeometryImages, z: Tensor, emphasis: Tensor | None = None) -> Tensor:
+def normal_difference(images: StepImages, z: Tensor, emphasis: Tensor | None = None) -> Tensor:
     """Mean over pixels of sum_i w_i (1 - n_i . N), with N the normal of the surface of depths z; a scalar.
 
     Huang et al. 2024, "2D Gaussian Splatting", eq. 14. Pixels at the border do not count, nor those where a neighbour

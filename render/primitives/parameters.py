@@ -73,9 +73,10 @@ class Parameters(ABC):
     sh_rest: Tensor
 
     def __init_subclass__(cls) -> None:
-        """Takes the names from the annotations of the class."""
+        """Takes the names from the annotations of the class; without any, its names are those of its base."""
         super().__init_subclass__()
-        cls.names = tuple(cls.__annotations__)
+        if own := tuple(cls.__annotations__):
+            cls.names = own
 
     if TYPE_CHECKING:
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from luxel.render.primitives.terms import StepTerm
 from luxel.render.primitives.training import Init, Loss, Rates
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from luxel.render.ops.raster.projection import Projection
     from luxel.render.primitives.parameters import Parameters
 
-Term: TypeAlias = "tuple[float, Tensor]"  # of the loss: a weight, and a scalar on the device
-
 
 class Start(NamedTuple):
     """The inputs of the initial primitives besides the points."""
@@ -32,30 +31,6 @@ class Start(NamedTuple):
     views: Sequence[View]  # training views
     seed: int
     device: torch.device
-
-
-class LossContext(NamedTuple):
-    """The inputs of a primitive's loss terms besides the primitives."""
-
-    loss: Any  # options, of the type that the specification names
-    penalties: tuple[float, float]  # weights of mean opacity and of mean scale in capture units
-    densifies: bool  # whether statistics for densification are gathered in this step
-
-
-class GeometryImages(NamedTuple):
-    """Images of the geometry of B views of a step; z is the depth at a pixel, w = T alpha of each primitive there."""
-
-    depth: Tensor  # sum of w z, [B, H, W], capture units
-    square: Tensor | None  # sum of w z^2, [B, H, W]; with `Parameters.depth_moments` of 2
-    normals: Tensor  # sum of w times the world-space normal, [B, H, W, 3]
-    transmittance: Tensor  # 1 less the sum of w, [B, H, W]
-    weight: Tensor | None  # of pixels in the loss, [B, H, W]; None: all 1
-    world_to_cam: Tensor  # [B, 4, 4]
-    intrinsics: Tensor  # [B, 4] fx, fy, cx, cy, px
-    distance: Tensor | None = (
-        None  # sum of w times the distance of planes, [B, H, W]; with `Parameters.planar`
-    )
-    rgb: Tensor | None = None  # photographs, [B, H, W, 3]
 
 
 class Rows(Protocol):
@@ -94,8 +69,8 @@ class AuxiliaryState(Protocol):
         """Renews the state within a step, unless the steps have stalled: ``status[1]`` (see `count_step_`) is not 0."""
         ...
 
-    def term(self, scene: Any, visible: Tensor) -> Term:
-        """A term of the loss, from the primitives and which of them a view of the step sees (bool [N])."""
+    def value(self, scene: Any, visible: Tensor) -> Tensor:
+        """That term, a scalar, from the primitives and which of them a view of the step sees (bool [N])."""
         ...
 
     def tensors(self, store: Rows) -> dict[str, Tensor]:
@@ -172,21 +147,6 @@ class PrimitiveMesh(NamedTuple):
     left_out: Mapping[str, int]  # numbers of primitives that it does not contain, by reason
 
 
-def no_terms(scene: Any, visible: Tensor, inverse_count: Tensor, context: LossContext) -> list[Term]:
-    """No terms."""
-    return []
-
-
-def no_geometry(images: GeometryImages, loss: Any, names: tuple[str, ...]) -> list[Term]:
-    """No terms."""
-    return []
-
-
-def no_shapes(scene: Any, inverse_count: Tensor, loss: Any) -> list[Term]:
-    """No terms."""
-    return []
-
-
 def no_state(loss: Any) -> None:
     """No auxiliary state."""
 
@@ -203,19 +163,9 @@ class PrimitiveEngine:
         projection: the stage that projects it, whose backward also updates the parameters (`project_adam_`). None: it
             is projected through autograd, for example by the stages of other primitives, and steps take the general
             path.
-        regularise: terms of the loss beside the images': called with the primitives (spare rows of opacity 0
-            included), which of them a view of the step sees (bool [N]), 1 / N without the spare rows ([1]), and the
-            context. Must not wait for the device.
-        geometry: terms of the loss from images of depth and normals, differentiable; called with them, the options
-            of the loss and the names that its ``geometry_at`` gives for the step, unless there are none. Weights are
-            options of the loss. The primitive has `Parameters.depth_moments` or is `Parameters.planar`. Must not wait
-            for the device.
-        shapes: as ``regularise``, of terms that no kernel adds, so that it is called beside ``penalties`` too; with
-            the options of the loss instead of the context, and without what a view sees.
+        terms: of the loss, with weights among its options, beside those of `luxel.render.train.step.terms`. Terms that
+            read normals need `Parameters.depth_moments` or `Parameters.planar`.
         auxiliary: makes the state of a run, from the options of the loss; None where there is none.
-        penalties: weights of terms that the backward of the projection adds to the loss itself, instead of
-            ``regularise`` and the strategy's penalties, by the names of
-            `luxel.render.ops.train.project_adam.project_adam_`, which divides by N. None: there are none.
         on_resolution_change: changes the primitives in place when training continues with images ``factor`` times as
             wide; no gradients, but moments stay. None: nothing depends on the size of images.
         to_mesh: turns primitives into triangles, leaving out those of less than an opacity (None: its default).
@@ -225,11 +175,8 @@ class PrimitiveEngine:
     initialise: Callable[[Points, Start], Parameters]
     from_gaussians: Callable[[Any], Parameters]
     projection: Projection | None = None
-    regularise: Callable[[Any, Tensor, Tensor, LossContext], list[Term]] = no_terms
-    geometry: Callable[[GeometryImages, Any, tuple[str, ...]], list[Term]] = no_geometry
-    shapes: Callable[[Any, Tensor, Any], list[Term]] = no_shapes
+    terms: tuple[StepTerm, ...] = ()
     auxiliary: Callable[[Any], AuxiliaryState | None] = no_state
-    penalties: Callable[[LossContext], dict[str, float]] | None = None
     on_resolution_change: Callable[[Any, float], None] | None = None
     to_mesh: Callable[[Any, float | None], PrimitiveMesh] | None = None
 

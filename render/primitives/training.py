@@ -63,7 +63,7 @@ class Loss(Options):
     """Weight of the mean absolute difference between rendered and given alpha (cut-out captures only)."""
 
     def geometry_at(self, progress: float) -> tuple[str, ...]:
-        """Names of the terms of `PrimitiveEngine.geometry` that count in a step.
+        """Names of those of `PrimitiveEngine.terms` on depth and normals that count in a step.
 
         Args:
             progress: share of the run that is done, in [0, 1].

@@ -10,7 +10,13 @@ from torch import Tensor
 
 from luxel.render.geometry.camera import Camera
 from luxel.render.ops.raster.bin_splats import bin_splats
-from luxel.render.ops.raster.blend_splats import Blended, blend_splats_bwd, blend_splats_fwd
+from luxel.render.ops.raster.blend_splats import (
+    Blended,
+    BlendInputs,
+    BlendSettings,
+    blend_splats_bwd,
+    blend_splats_fwd,
+)
 from luxel.render.primitives.parameters import Parameters, Projected, Viewing
 
 DILATION = 0.3  # px^2 on the diagonal of screen covariances
@@ -27,18 +33,6 @@ class TileLists(NamedTuple):
     ranges: Tensor  # [C T, 2] int32
     overflow: Tensor  # [1] int32: whether the capacity was too small
     plan: Tensor  # how the GPU splits long lists
-
-
-class BlendSettings(NamedTuple):
-    """What forward and backward of blending have in common; see `blend_splats`."""
-
-    policy: str
-    width: int
-    height: int
-    max_alpha: float
-    absolute: bool
-    deterministic: bool
-    depth_moments: int = 0
 
 
 def viewing(
@@ -113,7 +107,7 @@ def project(scene: Parameters, view: Viewing, statistics: Tensor | None = None) 
 def gradient_scale(projected: Projected, depth: float) -> Tensor:
     """Factors of the gradients by splats near a camera: min(1, (z / depth)^2), [C, N, 1].
 
-    What is near a camera fills much of its image and is seen by few others, so a photograph that differs from the
+    What is near a camera fills much of its image and is observed by few others, so a photograph that differs from the
     others is easily fitted there. Philip & Deschaintre 2023, "Floaters No More"; for Gaussians Zhang et al. 2024,
     "Pixel-GS", sec. 3.4.
 
@@ -151,7 +145,7 @@ def bin_tiles(
     Args:
         projected: see `project`.
         settings: image size and policy.
-        visible_capacity: room for visible splats, all cameras together.
+        visible_capacity: capacity for visible splats, all cameras together.
         capacity: room for (tile, splat) pairs, all cameras together; ``overflow`` is set where more are needed.
     """
     instances, ranges, overflow, plan = bin_splats(
@@ -176,10 +170,10 @@ def with_capacity(draw: Callable[[int, int], Drawn], projected: Projected, setti
     """Draws with the capacity that earlier frames of this kind needed, and checks afterwards whether it sufficed.
 
     So the device is not idle while the host waits for the exact numbers; the first frame of a kind, and one that
-    needs more, is drawn with those.
+    needs more, is rendered with those.
 
     Args:
-        draw: from room for visible splats and for (tile, splat) pairs, see `bin_tiles`; called once more where the
+        draw: from capacity for visible splats and for (tile, splat) pairs, see `bin_tiles`; called once more where the
             first room did not suffice.
         projected: see `project`.
         settings: image size.
@@ -203,10 +197,10 @@ def with_capacity(draw: Callable[[int, int], Drawn], projected: Projected, setti
         if len(_ROOM) >= 64:  # counts change while a scene grows
             _ROOM.clear()
         # A quarter more than needed; decreases slowly, since the need varies from view to view.
-        seen, instances = (
+        visible, instances = (
             max(n + n // 4 + SPARE, r - r // 16) for n, r in zip(needed, room or (0, 0), strict=True)
         )
-        _ROOM[key] = seen, instances
+        _ROOM[key] = visible, instances
     return drawn
 
 
@@ -229,23 +223,13 @@ def blend(
         median, count: fill ``median_depth`` and ``contributors``, which otherwise are empty.
         keep: fill ``last`` and ``states``, which `blend_backward` needs; None: if autograd will.
     """
-    return blend_splats_fwd(
-        projected.splats,
-        projected.values,
-        background,
-        lists.instances,
-        lists.ranges,
-        lists.plan,
-        primitive=settings.policy,
-        width=settings.width,
-        height=settings.height,
-        max_alpha=settings.max_alpha,
-        absolute=settings.absolute,
-        deterministic=settings.deterministic,
-        depth_moments=settings.depth_moments,
-        median=median,
-        tally=count,
-        keep=keep,
+    inputs = _blend_inputs(projected, lists, background)
+    return blend_splats_fwd(inputs, settings, median=median, tally=count, keep=keep)
+
+
+def _blend_inputs(projected: Projected, lists: TileLists, background: Tensor | None) -> BlendInputs:
+    return BlendInputs(
+        projected.splats, projected.values, background, lists.instances, lists.ranges, lists.plan
     )
 
 
@@ -270,22 +254,11 @@ def blend_backward(
         raw_moments: return sums over pixels that the backward of the projection completes (convexes on a GPU only).
     """
     g_splats, g_values, _ = blend_splats_bwd(
-        projected.splats,
-        projected.values,
-        background,
-        lists.instances,
-        lists.ranges,
-        lists.plan,
+        _blend_inputs(projected, lists, background),
+        settings,
         blended,
         g_image,
         g_transmittance,
-        primitive=settings.policy,
-        width=settings.width,
-        height=settings.height,
-        max_alpha=settings.max_alpha,
-        absolute=settings.absolute,
-        deterministic=settings.deterministic,
-        depth_moments=settings.depth_moments,
         of_background=False,
         raw_moments=raw_moments,
     )

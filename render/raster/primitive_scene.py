@@ -1,4 +1,4 @@
-"""Primitives as a scene that is shown: drawn by the tile rasterizer, or by another backend."""
+"""Primitives as a scene that is shown: rendered by the tile rasterizer, or by another backend."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from luxel.render.backends import Backend, rasterizer
 from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import Camera
 from luxel.render.geometry.lens_views import behind_straight_lens
 from luxel.render.primitives import PRIMITIVES, Parameters
 from luxel.render.primitives.time_range import time_range
+from luxel.render.raster import Backend, rasterizer
 from luxel.render.scene import About, Draw, Extent, Layers, Scene, check_drawn
 
 # By the outputs of primitives: the layers that belong to them.
@@ -53,7 +53,7 @@ def primitive_scene(
         lenses: whether the primitives were trained behind lenses: luxel's rasterizer then projects to pinhole cameras
             by sigma points too. EWA shows large Gaussians of such a scene at wide angles as haze.
         about: of the same primitives before, where they are still being trained; None: it is made.
-        render: rasterizer in place of the backend's, called like `luxel.render.raster.rasterize.rasterize`.
+        render: rasterizer instead of the backend's, called like `luxel.render.raster.rasterize.rasterize`.
 
     Raises:
         LuxelError: the backend cannot be used on this device, or cannot draw this primitive.
@@ -149,12 +149,12 @@ def require_drawable(backend: Backend, scene: Parameters) -> None:
     """Refuses a scene that a backend has no kernels for.
 
     Raises:
-        LuxelError: the primitive is not drawn by that backend.
+        LuxelError: the primitive is not rendered by that backend.
     """
     if backend not in PRIMITIVES[scene.primitive].backends:
         drawn = " and ".join(spec.noun for spec in PRIMITIVES.values() if backend in spec.backends)
         raise LuxelError(
-            f"--backend {backend}: it draws {drawn} only, and this scene is of {scene.noun}.",
+            f"--backend {backend}: it renders {drawn} only, and this scene is of {scene.noun}.",
             "Leave --backend out: luxel's own kernels draw it.",
         )
 

@@ -14,13 +14,12 @@ import torch
 from torch import Tensor
 
 from luxel.render.geometry.camera import Camera
-from luxel.render.ops.raster.blend_splats import CHANNELS, Blended
+from luxel.render.ops.raster.blend_splats import CHANNELS, Blended, BlendSettings
 from luxel.render.primitives.parameters import Parameters, Projected
 from luxel.render.primitives.planes import plane_depth, with_planes
 from luxel.render.raster.pipeline import (
     DILATION,
     MAX_ALPHA,
-    BlendSettings,
     TileLists,
     bin_tiles,
     blend,
@@ -187,7 +186,7 @@ def rasterize(
         dilation: px^2 added to the diagonal of screen covariances; ignored for convexes and surfels.
         max_alpha: cap on the alpha of one splat at a pixel.
         depth, normals, count: render these too (median_depth comes with depth). Convexes have no normals.
-        planes: render the depth of planes too, which is not biased where surfaces are seen at an angle; with
+        planes: render the depth of planes too, which is not biased where surfaces are visible at an angle; with
             ``normals``, of planar primitives and pinhole cameras.
         median_splat: render the numbers of the splats of ``median_depth``, by another pass over the image; for up to
             2^24 primitives.
@@ -290,7 +289,7 @@ def rasterize(
 
 @torch.no_grad()
 def _median_splat(projected: Projected, lists: TileLists, settings: BlendSettings) -> Tensor:
-    """Numbers of the splats of the median depth, [C, H, W]: their depth with numbers in place of depths."""
+    """Numbers of the splats of the median depth, [C, H, W]: their depth with numbers instead of depths."""
     splats = projected.splats.detach().clone()
     splats[..., 3] = torch.arange(1, splats.shape[1] + 1, device=splats.device)
     numbered = projected._replace(splats=splats, values=projected.values[..., :3].detach())

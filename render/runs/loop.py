@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import torch
 
 from luxel.render.errors import LuxelError
+from luxel.render.runs.checkpoint_saving import Done, Saver, Written
 from luxel.render.runs.checkpoints.checkpoint import Checkpoint
-from luxel.render.runs.checkpoints.saving import Done, Saver, Written
 from luxel.render.runs.fair_lock import FairLock
 from luxel.render.runs.folder.run_folder import RunFolder
 from luxel.render.runs.interrupt import Interrupt
@@ -37,7 +37,7 @@ class CheckpointPolicy(NamedTuple):
     Args:
         every: steps between checkpoints; 0: none by steps.
         minutes: minutes between checkpoints; 0: none by time.
-        keep: number of newest checkpoints that are kept.
+        keep: number of newest checkpoints that are retained.
     """
 
     every: int
@@ -234,11 +234,12 @@ class TrainingLoop:
         """The checkpoint of the last step, written unless it exists."""
         return self.saver.final(run, self.steps_done)
 
-    def save_beside(
+    def save_alongside(
         self, run: Run[Any, Any], results: Callable[[], Written], work: Callable[[], Done]
     ) -> tuple[Path | None, Written, Done]:
-        """The checkpoint of the last step, and results of the run, while ``work`` is done; see `Saver.save_beside`."""
-        return self.saver.save_beside(run, self.steps_done, results, work)
+        """The checkpoint of the last step, and results of the run, while ``work`` is done; see
+        `Saver.save_alongside`."""
+        return self.saver.save_alongside(run, self.steps_done, results, work)
 
     def say_how_to_resume(self, run: Run[Any, Any], saved: Path | None) -> None:
         """The message after Ctrl-C.

@@ -68,11 +68,11 @@ def duration(seconds: float | None) -> str:
     """A duration as text: 12 s, 3:07, 1:02:45; a dash if unknown."""
     if seconds is None:
         return "-"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    hours, minutes = divmod(whole // 60, 60)
-    return f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"
+    full = round(seconds)
+    if full < 60:
+        return f"{full} s"
+    hours, minutes = divmod(full // 60, 60)
+    return f"{hours}:{minutes:02d}:{full % 60:02d}" if hours else f"{minutes}:{full % 60:02d}"
 
 
 def _cells(status: dict[str, Any]) -> list[tuple[str, str]]:

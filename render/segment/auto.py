@@ -63,8 +63,8 @@ def auto_prompts(
         LuxelError: nothing is found.
     """
     new: list[Prompt] = []
-    places = range(0, len(views), max(1, len(views) // VIEWS))
-    for view in [views[place] for place in places][:VIEWS]:
+    positions = range(0, len(views), max(1, len(views) // VIEWS))
+    for view in [views[position] for position in positions][:VIEWS]:
         time, camera = view.time if scene.moves else None, view.camera.to(scene.device)
         none = torch.zeros(scene.count, dtype=torch.uint8, device=scene.device)
         taken = label_image(scene, camera, none, 1, time, **render).transmittance.cpu() > EMPTY
@@ -72,8 +72,8 @@ def auto_prompts(
         if prompts:
             result = Propagation(scene, views, segmenter, prompts, options, solving, render=render).run()
             count = 1 + max(prompt.label for prompt in prompts)
-            seen = label_map(scene, camera, result.solution.labels, count, time, **render).cpu()
-            taken |= (seen > 0) & (seen != NO_LABEL)
+            visible = label_map(scene, camera, result.solution.labels, count, time, **render).cpu()
+            taken |= (visible > 0) & (visible != NO_LABEL)
         label = max((prompt.label for prompt in prompts), default=0)
         for candidate in _candidates(segmenter, view, taken)[: MAX_OBJECTS - label]:
             label += 1

@@ -24,13 +24,13 @@ class ViewWeights:
     Args:
         scene: N primitives.
         views: V views; of more than `MAX_VIEWS` some are left out, evenly, but none of ``always``.
-        always: names of views that are kept.
+        always: names of views that are retained.
         options: of `luxel.render.raster.rasterize.rasterize` that change alpha.
 
     Attributes:
         views: those that were counted.
-        weights: contribution of primitives to pixels, as the area of the surface that is seen, in pixels of the first
-            view at the middle depth of the scene, float16 [V, N].
+        weights: contribution of primitives to pixels, as the area of the surface that is visible, in pixels of the
+            first view at the middle depth of the scene, float16 [V, N].
     """
 
     def __init__(
@@ -112,9 +112,9 @@ def next_view(
     score = torch.where(shown >= least, new + 1e-3 * shown, 0).sum(1)
     if not bool((score > 0).any()):
         score = shown.sum(1)
-    for place in score.argsort(descending=True).tolist():
-        if float(score[place]) > 0 and weights.views[place].name not in looked:
-            return weights.views[place]
+    for position in score.argsort(descending=True).tolist():
+        if float(score[position]) > 0 and weights.views[position].name not in looked:
+            return weights.views[position]
     return None
 
 

@@ -1,4 +1,4 @@
-"""The objects of a run: objects.json in its folder, and beside it objects/ with the label maps and the labels.
+"""The objects of a run: objects.json in its folder, and alongside it objects/ with the label maps and the labels.
 
 objects.json names the files of objects/ with their digests, and the scene that the labels are of. Files of objects/
 are named by their content and never changed, and objects.json is replaced last: an interrupted write leaves the old
@@ -27,7 +27,7 @@ from torch import Tensor
 from luxel.render.errors import LuxelError
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.runs.folder.owner import own
-from luxel.render.runs.folder.strict_json import (
+from luxel.render.runs.strict_json import (
     LARGEST,
     JsonError,
     read_object,
@@ -147,7 +147,7 @@ class Objects:
             raise LuxelError(
                 f"{folder / FILE}: the labels are of another scene: {len(self.labels):,} primitives, and this one has "
                 f"{scene.count:,}, or they have changed since.",
-                f"Vote again from the kept masks: `luxel segment {folder} --kept`.",
+                f"Vote again from the retained masks: `luxel segment {folder} --kept`.",
             )
 
 
@@ -242,8 +242,8 @@ def _adopt_earlier(output: OutputFolder) -> None:
         return
     with contextlib.suppress(OSError, JsonError):
         _read_body(output.path / FILE)
-        place = output.path / FOLDER
-        names = [f"{FOLDER}/{name}" for name in os.listdir(place) if _OBJECT.fullmatch(f"{FOLDER}/{name}")]
+        position = output.path / FOLDER
+        names = [f"{FOLDER}/{name}" for name in os.listdir(position) if _OBJECT.fullmatch(f"{FOLDER}/{name}")]
         output.adopt([FILE, *(name for name in names if _is_named_by_content(output.path / name))])
 
 

@@ -73,7 +73,7 @@ class _Shown(NamedTuple):
 
     Args:
         labels: of all primitives.
-        voted: the same; NO_LABEL where primitives are seen that no view has voted for yet, whose labels are those of
+        voted: the same; NO_LABEL where primitives are visible that no view has voted for yet, whose labels are those of
             their neighbours: what stands behind an object that one view shows may have its label.
     """
 
@@ -210,7 +210,7 @@ class Propagation:
             box = next((prompt.box for prompt in own if prompt.box is not None), None)
             if box is None and not any(positive for *_, positive in points):
                 raise LuxelError(
-                    f"{name}: there is a point beside an object, but none on it.",
+                    f"{name}: there is a point next to an object, but none on it.",
                     "Click on it in this view too.",
                 )
             others = [
@@ -262,17 +262,17 @@ class Propagation:
             value: see there.
             skipped: gets why there is no vote.
         """
-        whole, voted = shown.labels == value, shown.voted == value
-        pixels = int(whole.sum())
+        full, voted = shown.labels == value, shown.voted == value
+        pixels = int(full.sum())
         if pixels < self.options.least_pixels:
             if pixels:
                 skipped.append((view.name, label, f"only {pixels} pixels are visible"))
             return None
         known = shown.voted != NO_LABEL
         if int(voted.sum()) < self.options.least_pixels:
-            voted, known = whole, torch.ones_like(known)
+            voted, known = full, torch.ones_like(known)
         best: tuple[float, float, MaskChoice, int] | None = None
-        for mask in [voted] if mask_iou(voted, whole) > ALIKE else [voted, whole]:
+        for mask in [voted] if mask_iou(voted, full) > ALIKE else [voted, full]:
             choice = self._masks(view, [innermost_point(mask)], trimmed_box(mask))
             agreements = mask_ious(choice.masks & known, voted)
             for index, (sure, agreement) in enumerate(
@@ -334,7 +334,7 @@ def changed_share(before: Tensor, after: Tensor, area: Tensor, count: int) -> fl
 
 
 def photograph(view: View) -> np.ndarray:
-    """The photograph of a view, uint8 [H, W, 3]; cut-out ones over white."""
+    """The image of a view, uint8 [H, W, 3]; cut-out ones over white."""
     pixels = view.read()
     if pixels.alpha is None:
         return pixels.rgb

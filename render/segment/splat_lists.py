@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from luxel.render.geometry.camera import Camera
+from luxel.render.ops.raster.blend_splats import BlendSettings
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.raster.pipeline import (
     DILATION,
     MAX_ALPHA,
-    BlendSettings,
     TileLists,
     bin_tiles,
     project,

@@ -50,7 +50,7 @@ class Votes:
     Args:
         count: N.
         labels: L, 1 to 255.
-        device: where the sums are kept; that of the primitives.
+        device: where the sums are retained; that of the primitives.
         dtype: of the sums that are returned. float64 on the CPU: sums have 52 instead of 24 bits after the point.
         centre_rule: count votes as SAGOnline does (Sun et al. 2025), to compare: one of each pixel within 2 px of a
             primitive's centre while T is above 0.01, instead of T alpha of all pixels.

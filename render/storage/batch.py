@@ -66,7 +66,7 @@ class Batch:
             self._remove(name, before[0])
 
     def write(self, name: str, content: bytes) -> None:
-        """Writes a whole file; see `writing`."""
+        """Writes a complete file; see `writing`."""
         with self.writing(name) as draft:
             draft.file.write(content)
             draft.content = Content(len(content), hashlib.sha256(content).hexdigest())

@@ -199,7 +199,7 @@ def _require_one_file(status: os.stat_result, path: Path) -> None:
 
 
 def foreign(path: Path, *, has_force: bool = False, in_place: bool = False) -> ForeignFileError:
-    """The error for something that is in the place of a file of luxel.
+    """The error for something that is at the path of a file of luxel.
 
     Args:
         path: of it.

@@ -125,7 +125,7 @@ class OutputFolder:
             batch.discard()
 
     def write(self, name: str, content: bytes | Iterable[bytes | memoryview], suffix: str = "") -> Path:
-        """Writes a whole file; see `writing`. Returns its path."""
+        """Writes a complete file; see `writing`. Returns its path."""
         digest, size = hashlib.sha256(), 0
         with self.writing(name, suffix) as draft:
             for chunk in [content] if isinstance(content, bytes) else content:
@@ -224,9 +224,9 @@ class OutputFolder:
                 with self.opened(()) as handle, contextlib.suppress(OSError):
                     os.unlink(MANIFEST, dir_fd=handle)
             if parts or self.parts:
-                whole = (*self.parts, *parts)
-                with opened_folder(self.root, whole[:-1]) as handle:
-                    os.rmdir(whole[-1], dir_fd=handle)
+                full = (*self.parts, *parts)
+                with opened_folder(self.root, full[:-1]) as handle:
+                    os.rmdir(full[-1], dir_fd=handle)
             else:
                 os.rmdir(self.root)
 

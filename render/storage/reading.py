@@ -38,7 +38,7 @@ _PATHS = {
     errno.EPERM: ("no permission to read it", "Give yourself permission to read it (chmod u+r), or give a copy."),
     errno.EISDIR: ("this is a folder, not a file", "Give a file."),
     errno.ENOTDIR: ("a part of the path is a file, not a folder", "Check the spelling of the path."),
-    errno.ELOOP: ("its symbolic links lead in a circle", "Put the file itself in place of the link."),
+    errno.ELOOP: ("its symbolic links lead in a circle", "Put the file itself instead of the link."),
     errno.ENAMETOOLONG: ("the name is too long for a file", "Give the file a shorter name."),
     errno.EIO: ("the disk reports an error", "Check the disk, then copy the file again."),
     errno.ESTALE: ("the network folder has lost it", "Mount the network folder again."),
@@ -137,7 +137,7 @@ def open_file(path: str | Path, error: type[LuxelError] = LuxelError) -> BinaryI
 
 
 def read_bytes(path: str | Path, error: type[LuxelError] = LuxelError) -> bytes:
-    """The whole file.
+    """The complete file.
 
     Raises:
         LuxelError: it cannot be read, is empty, is no regular file, or is larger than the free memory.

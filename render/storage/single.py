@@ -16,7 +16,7 @@ from luxel.render.storage.journal import journal, temporary_name
 
 @contextmanager
 def writing_file(path: Path, *, replace: bool = True, suffix: str = "", mode: int = MODE) -> Iterator[Draft]:
-    """A temporary file beside ``path`` that gets this name when the context ends; for single files without a manifest.
+    """A temporary file next to ``path`` that gets this name when the context ends; for single files without a manifest.
 
     Args:
         path: of the file; folders on the way to it are made. A link of this name is replaced, not followed.
@@ -123,7 +123,7 @@ def _name_new(handle: int, temporary: str, path: Path) -> None:
 
 
 def write_file(path: Path, content: bytes | Iterable[bytes | memoryview], *, replace: bool = True) -> Path:
-    """Writes a whole file; see `writing_file`. Returns its path."""
+    """Writes a complete file; see `writing_file`. Returns its path."""
     with writing_file(path, replace=replace) as draft:
         for chunk in [content] if isinstance(content, bytes) else content:
             draft.file.write(chunk)

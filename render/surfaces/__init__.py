@@ -1,1 +1,1 @@
-"""Surfaces of scenes: depth, extraction as a mesh, and meshes as scenes that are drawn."""
+"""Surfaces of scenes: depth, extraction as a mesh, and meshes as scenes that are rendered."""

@@ -1,4 +1,4 @@
-"""A triangle mesh as a scene that is drawn: colours of a texture or of vertices, shading, normals and depth.
+"""A triangle mesh as a scene that is rendered: colours of a texture or of vertices, shading, normals and depth.
 
 Each pixel shows the first triangle behind its centre (`luxel.render.ops.mesh.trace_rays`), from either side. Colours
 are shown as they are, as meshes of scenes have their light in them; a mesh without colours is lit from the camera.
@@ -24,7 +24,7 @@ from luxel.render.runs.memory import free_memory
 from luxel.render.scene import About, Draw, Extent, Layers, Scene, check_drawn
 
 GREY = 0.8  # of shaded surfaces, sRGB
-AMBIENT = 0.3  # share of the light of a surface that is seen edge-on
+AMBIENT = 0.3  # share of the light of a surface that is visible edge-on
 SHARP = 0.85  # cosine of the angle of a triangle to its vertex normal below which its edges are shown sharp
 FEWEST_PLACES = 512  # points that mark place and size of a mesh
 ONE_SIDED = 0.15  # length of the mean of its normals above which a mesh faces one side
@@ -82,7 +82,7 @@ class MeshScene:
                 )
         if count * BYTES > (free := free_memory(mesh.vertices.device)):
             raise LuxelError(
-                f"{count:,} triangles need {count * BYTES / 2**30:.1f} GiB to be drawn, and {free / 2**30:.1f} GiB "
+                f"{count:,} triangles need {count * BYTES / 2**30:.1f} GiB to be rendered, and {free / 2**30:.1f} GiB "
                 "are free.",
                 "Write the mesh with fewer triangles.",
             )
@@ -138,8 +138,8 @@ class MeshScene:
         Those of vertices, whatever seams a texture has, except where a triangle is so oblique to them that the edge is
         a sharp one: there that of the triangle.
         """
-        whole = merged(self.mesh)
-        smooth = whole.vertex_normals()[whole.faces.long()]
+        full = merged(self.mesh)
+        smooth = full.vertex_normals()[full.faces.long()]
         own = torch.nn.functional.normalize(self.mesh.face_vectors(), dim=-1)[:, None]
         sharp = (smooth * own).sum(-1, keepdim=True) < SHARP
         return torch.where(sharp, own, smooth).flatten(1)

@@ -26,8 +26,8 @@ SAMPLES = 4096  # pixels of a camera that the box is taken from
 TRIM = 0.005  # share of them beyond each side of the box
 ROOM = 1.05  # of the box, beyond what is in it
 MIN_PART = 0.01  # of the triangles of the largest part; smaller parts are left out
-SPARE = 1.3  # memory that the work takes beside the grid
-KEPT = 0.4  # share of the free memory that renders are kept in
+SPARE = 1.3  # memory that the work takes next to the grid
+KEPT = 0.4  # share of the free memory that renders are stored in
 OF_PIXEL = 16  # bytes: depth and colour
 
 Report = Callable[[str, float], None]
@@ -92,7 +92,7 @@ class SceneViews:
         self._keeps = pixels * OF_PIXEL < KEPT * free_memory(scene.device)
 
     def forget(self) -> None:
-        """Frees the renders; later ones are not kept."""
+        """Frees the renders; later ones are not retained."""
         self._kept, self._keeps = {}, False
 
     def each(self, stage: str) -> Iterator[tuple[Tensor, Tensor, Camera]]:
@@ -139,7 +139,7 @@ def finished_surface(
     Args:
         scene: primitives, on the device of all work.
         cameras: from which it is rendered; where they look from all sides, the surface is closed.
-        resolution: spacings of the grid along the longest side of what is seen.
+        resolution: spacings of the grid along the longest side of what is visible.
         finish: closing of holes, fewer triangles, a texture; None: nothing of these.
         time: of scenes that move.
         min_part: parts with fewer triangles than this share of those of the largest are left out.
@@ -181,8 +181,8 @@ def without_small_parts(surface: FusedSurface, least: float) -> FusedSurface:
     faces = surface.mesh.faces.long()
     of_face = components(surface.mesh)[faces[:, 0]]
     sizes = torch.bincount(of_face)
-    kept = faces[sizes[of_face] >= least * sizes.max()]
-    used, renamed = kept.unique(return_inverse=True)
+    retained = faces[sizes[of_face] >= least * sizes.max()]
+    used, renamed = retained.unique(return_inverse=True)
     mesh = TriangleMesh(surface.mesh.vertices[used], renamed.view(-1, 3).to(torch.int32))
     return FusedSurface(mesh, surface.colours[used])
 
@@ -245,7 +245,7 @@ def _textured(
     for view in views.each("baking the texture"):
         bake.add(*view)
     covered = len(bake.texels.index) / pixels**2
-    say(f"texture: {covered:.0%} of {pixels} x {pixels} texels are used, {bake.seen:.1%} of these seen")
+    say(f"texture: {covered:.0%} of {pixels} x {pixels} texels are used, {bake.seen:.1%} of these visible")
     return FinishedSurface(unwrapped.mesh, colours, unwrapped.uv, bake.image())
 
 

@@ -43,8 +43,8 @@ def ray_depth(scene: Gaussians, camera: Camera, splat: Tensor) -> Tensor:
     """Depth along z at which a Gaussian's density is highest along the ray of a pixel, [H, W]; 0 where there is none.
 
     Yu et al. 2024, "Gaussian Opacity Fields", eq. 6, and without its approximation Zhang et al. 2024, "RaDe-GS",
-    section 3: with the ray r of length 1 along z, the centre m seen from the camera, and the inverse A of a root of the
-    covariance, it is (A r . A m) / (A r . A r). Of a flat Gaussian it is where the ray meets its plane.
+    section 3: with the ray r of length 1 along z, the centre m viewed from the camera, and the inverse A of a root of
+    the covariance, it is (A r . A m) / (A r . A r). Of a flat Gaussian it is where the ray meets its plane.
 
     Args:
         scene: N Gaussians.

@@ -7,7 +7,6 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from luxel.render.backends import Backend
 from luxel.render.bounds import (
     Bounds,
     Count,
@@ -27,6 +26,7 @@ from luxel.render.geometry.readout import Readout
 from luxel.render.primitives import PRIMITIVES, spec_of
 from luxel.render.primitives.gaussians.options import GaussianRates
 from luxel.render.primitives.training import Init, Loss, Rates
+from luxel.render.raster import Backend
 from luxel.render.runs.dataclass_values import from_plain
 from luxel.render.train.densify import STRATEGIES, FixedCount, Strategy
 from luxel.render.train.monitor.reports import Reached
@@ -87,14 +87,14 @@ class Resolution(Options):
 
 @dataclass
 class Checkpoints(Options):
-    """When the whole state of training is saved, and how many of these files are kept."""
+    """When the whole state of training is saved, and how many of these files are retained."""
 
     every: StepsOrNever = 10_000
     """Steps between checkpoints; 0: only by time and at the end."""
     minutes: Annotated[float, Bounds(0, 10**6, stated=False)] = 5.0
     """Most minutes between checkpoints; 0: only by steps and at the end."""
     keep: Annotated[int, Bounds(1, 10**6, stated=False)] = 2
-    """Number of checkpoints that are kept, the newest ones."""
+    """Number of checkpoints that are retained, the newest ones."""
 
 
 @dataclass
@@ -156,7 +156,7 @@ class TrainConfig(Options):
     exposure: ExposureModel = "none"
     """Learn how the exposure and white balance of each training image differ from the others', so that the scene need
     not show it. gain: a factor per channel; affine: a matrix and an offset; camera: exposure and white balance in
-    linear light, beginning at EXIF exposures, and vignetting and response of each camera; none: for photographs of one
+    linear light, beginning at EXIF exposures, and vignetting and response of each camera; none: for images of one
     exposure."""
     refine_poses: bool = False
     """Correct the camera poses of the training images while the scene is learnt; for poses that are not exact. Held-out
@@ -170,11 +170,11 @@ class TrainConfig(Options):
     readout_direction: Readout = "down"
     """With `rolling_shutter`, the direction of the readout in the images; right or left where the camera was turned."""
     ignore_transients: bool = False
-    """Give what only single photographs show, such as people who pass, a tenth of its weight in the loss: regions that
+    """Give what only single images show, such as people who pass, a tenth of its weight in the loss: regions that
     differ from the render by several times the usual error, from a twentieth of the run on."""
     depth: DepthSource = "none"
-    """Known depth that is fitted beside the images. maps: depth maps of the capture; points: its points, where a view
-    sees them; all: points where there is no map; none: the images alone."""
+    """Known depth that is fitted alongside the images. maps: depth maps of the capture; points: its points, where a
+    view sees them; all: points where there is no map; none: the images alone."""
     depth_scale: Literal["metric", "align"] = "metric"
     """metric: depth is in units of the poses; align: its inverse has an unknown scale and shift in each view, as
     networks estimate it, so that its correlation with the rendered one counts."""
@@ -184,11 +184,11 @@ class TrainConfig(Options):
     depth_final: PositiveShare = 0.05
     """Factor on that weight at the end of the run, reached exponentially."""
     downweight_blur: bool = False
-    """Give photographs that are less sharp than those taken beside them less weight in the loss, so that motion blur
+    """Give images that are less sharp than those taken alongside them less weight in the loss, so that motion blur
     does not soften the scene."""
     suppress_floaters: bool = False
     """Scale the gradients of what is near a camera (within 0.37 of the scene extent) by the square of its depth, so
-    that photographs that differ from the others do not leave fog in front of the cameras."""
+    that images that differ from the others do not leave fog in front of the cameras."""
     sparse_adam: bool = False
     """Leave primitives that no view of a step sees as they are, Adam's moments included; faster where views see a
     small part of a large scene."""
@@ -197,7 +197,7 @@ class TrainConfig(Options):
     deterministic: bool = False
     """Bit-identical results from the same seed on a GPU too (slower), unless cameras are learnt; on a CPU they are."""
     images: Literal["auto", "device", "stream"] = "auto"
-    """Where images are kept: all on the device, or streamed step by step; auto: by a memory estimate."""
+    """Where images are retained: all on the device, or streamed step by step; auto: by a memory estimate."""
     reorder_every: StepsOrNever = 2000
     """Steps between sorts of the primitives along a Morton curve (memory locality); 0: never."""
     eval_every: StepsOrNever = 5000
@@ -205,7 +205,7 @@ class TrainConfig(Options):
     report_every: Steps = 20
     """Steps between readings of loss and PSNR, and lines of metrics.jsonl."""
     save_renders: Annotated[int, Bounds(0, 10**6, stated=False)] = 16
-    """Number of held-out renders that are saved beside their images at the end."""
+    """Number of held-out renders that are saved alongside their images at the end."""
     lpips: bool = True
     """Measure LPIPS too, at the end of the run."""
 

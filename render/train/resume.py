@@ -11,8 +11,8 @@ from luxel.render.geometry.camera import View
 from luxel.render.primitives import PRIMITIVES
 from luxel.render.runs.checkpoints.checkpoint import Checkpoint, CheckpointError, load_newest
 from luxel.render.runs.checkpoints.resume import has_other_data, require_state, with_overrides
-from luxel.render.runs.folder.identity import views_digest
 from luxel.render.runs.folder.run_folder import RunFolder
+from luxel.render.runs.identity import views_digest
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.state import State, require_trainer_tensors
 

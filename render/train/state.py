@@ -20,7 +20,7 @@ from luxel.render.runs.checkpoints.tensor_schema import (
     require_tensors,
     wrong_tensor,
 )
-from luxel.render.runs.folder.identity import views_digest
+from luxel.render.runs.identity import views_digest
 from luxel.render.train.densify.situation import finite
 from luxel.render.train.monitor.divergence import MAX_REMOVED
 from luxel.render.train.store.stores import restored_store
@@ -31,7 +31,7 @@ Decibels = Annotated[float, msgspec.Meta(ge=-1e4, le=1e4)]
 
 
 class State(msgspec.Struct):
-    """The entries of a checkpoint's state, beside its tensors."""
+    """The entries of a checkpoint's state, alongside its tensors."""
 
     config: dict[str, Any]
     adam_steps: Annotated[int, msgspec.Meta(ge=0, le=MAX_STEPS)]
@@ -85,7 +85,7 @@ def write_config(run: Any, about: dict[str, Any]) -> None:
     """Writes the config.json of a `luxel.render.train.Trainer`.
 
     Args:
-        about: entries beside those that every run has.
+        about: entries next to those that every run has.
     """
     names = {"train": [v.name for v in run.train_views], "test": [v.name for v in run.test_views]}
     own = {"seed": run.config.seed, "device": str(run.device), "extent": run.extent, "views": names}

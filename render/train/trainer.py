@@ -11,13 +11,13 @@ from typing import Any
 
 import torch
 
-from luxel.render.backends import rasterizer
 from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import Points, View, pixel_count
 from luxel.render.metrics.evaluate import Evaluation
 from luxel.render.native import keep_freed_memory
 from luxel.render.primitives import PRIMITIVES
 from luxel.render.primitives.parameters import Parameters
+from luxel.render.raster import rasterizer
 from luxel.render.runs.checkpoints.checkpoint import Checkpoint
 from luxel.render.runs.controls import RunControls
 from luxel.render.runs.folder.run_folder import RunFolder
@@ -28,7 +28,6 @@ from luxel.render.runs.weak_callback import weakly
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.densify.densifier import Densifier
 from luxel.render.train.memory.budget import MemoryBudget
-from luxel.render.train.memory.image_content import image_content
 from luxel.render.train.monitor.divergence import check_loss, check_parameters
 from luxel.render.train.monitor.held_out import measured, prepare
 from luxel.render.train.monitor.loss_monitor import LossMonitor
@@ -41,6 +40,7 @@ from luxel.render.train.step.timeline import Timeline
 from luxel.render.train.store.protocol import ParameterStore
 from luxel.render.train.store.stores import open_store
 from luxel.render.train.views.dataset import halvings_possible
+from luxel.render.train.views.image_content import image_content
 from luxel.render.train.views.models import ViewModels
 
 
@@ -97,7 +97,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
     ) -> None:
         config.check()
         if not train_views:
-            raise LuxelError("There are no views to train on.", "A capture needs at least 3 photographs.")
+            raise LuxelError("There are no views to train on.", "A capture needs at least 3 images.")
         for name in ("target_psnr", "target_frame_ms"):
             if getattr(config, name) is not None and not test_views:
                 raise LuxelError(f"{name} needs held-out views, but there are none.", "Hold some views out.")
@@ -286,7 +286,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
         self.loop.wait_for_device()
         scores: Any = {"lpips": self.config.lpips, "save_renders": self.config.save_renders}
         write, stopped = self._export and partial(self._export, self.scene), reason == "interrupted"
-        path, scene, evaluation = self.loop.save_beside(
+        path, scene, evaluation = self.loop.save_alongside(
             self,
             lambda: write and self.folder.save_file("scene.ply", write, self.steps_done),
             lambda: None if stopped else self.evaluate(**scores),

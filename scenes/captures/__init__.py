@@ -1,1 +1,1 @@
-"""Captures: one module per format, listed in `formats`; images, lenses, masks and structure from motion."""
+"""Captures: `registry` lists their formats, `open_capture` opens them; images, lenses, masks, structure from motion."""

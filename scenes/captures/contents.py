@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 import numpy as np
 
 from luxel.render.geometry.camera import Points
-from luxel.scenes.captures.images.exposure_data import Exposure
+from luxel.scenes.captures.exposure_data import Exposure
 from luxel.scenes.captures.lenses.lens import Lens
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.exr.channels import SUFFIX as EXR_SUFFIX
@@ -66,7 +66,7 @@ class CaptureContents:
         up: the world's up direction where the format defines it, [3].
         rule: origin of the split in words, where ``test_names`` is given.
         warnings: sentences for the user.
-        reprojection_error: mean distance of the points of structure from motion from where they were seen, pixels;
+        reprojection_error: mean distance of the points of structure from motion from where they were observed, pixels;
             None: not known.
         name: of the capture; empty: that of its folder.
         pose_report: how sure estimated poses are, a clause; empty: the poses were given.
@@ -117,7 +117,7 @@ def inside_capture(folder: Path, given: object, where: str) -> Path:
 
 
 def image_files(folder: Path) -> list[Path]:
-    """Image files directly in a folder, in natural order; OpenEXR files only where there are no others, beside which
+    """Image files directly in a folder, in natural order; OpenEXR files only where there are no others, alongside which
     they are depth and other passes."""
     files = [
         entry

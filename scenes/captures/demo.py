@@ -8,5 +8,5 @@ CREDIT = "Tudor tankard from the Mary Rose, photographs by Daniel Pett (vork/mar
 
 
 def demo_path() -> Path:
-    """Folder of the demo capture: 69 photographs of a tankard with masks, poses and points."""
+    """Folder of the demo capture: 69 images of a tankard with masks, poses and points."""
     return Path(__file__).parents[1] / "data" / "tankard-tiny"

@@ -10,6 +10,7 @@ import numpy as np
 
 from luxel.render.geometry.camera import Points, View
 from luxel.render.storage.reading import is_lack_of_memory
+from luxel.scenes.captures.capture_format import Progress, ReadOptions, ignore_progress
 from luxel.scenes.captures.contents import CaptureContents, SourceImage, natural_key, shorten_names
 from luxel.scenes.captures.depth.depth_maps import (
     DEPTH_VALUES,
@@ -18,9 +19,7 @@ from luxel.scenes.captures.depth.depth_maps import (
     find_depths,
     points_from_depth,
 )
-from luxel.scenes.captures.formats.capture_format import Progress, ReadOptions, ignore_progress
-from luxel.scenes.captures.formats.registry import detect_format
-from luxel.scenes.captures.images.exposure_data import relative_stops
+from luxel.scenes.captures.exposure_data import relative_stops
 from luxel.scenes.captures.images.images import (
     ImageReader,
     check_images,
@@ -32,11 +31,12 @@ from luxel.scenes.captures.images.images import (
     undistorted_reader,
 )
 from luxel.scenes.captures.images.masks import are_cutouts, find_masks, have_transparency, mask_of
-from luxel.scenes.captures.lenses.stored_lenses import kept_camera, lens_row
+from luxel.scenes.captures.lenses.stored_lenses import distorted_camera, lens_row
+from luxel.scenes.captures.panorama_options import PanoramaOptions
 from luxel.scenes.captures.panoramas.cutting import cut_panoramas
-from luxel.scenes.captures.panoramas.layout import PanoramaOptions
+from luxel.scenes.captures.registry import detect_format
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.images.image_decoding import set_max_megapixels
+from luxel.scenes.files.pixel_limit import set_max_megapixels
 from luxel.scenes.files.reading import reading
 from luxel.scenes.geometry import estimate_centre, estimate_up, invert_rigid
 
@@ -44,7 +44,7 @@ MASK_USES = ("auto", "cutout", "ignore", "none")
 POSE_USES = ("keep", "refine")
 LENS_USES = ("undistort", "keep")
 MIN_VIEWS = 3
-NEAR_SHARE = 0.0025  # of the extent: what is nearer to a camera is not drawn
+NEAR_SHARE = 0.0025  # of the extent: what is nearer to a camera is not rendered
 MIN_VIEWS_TO_HOLD_OUT = 4
 
 
@@ -66,8 +66,8 @@ class Capture:
         centre: the point that the cameras look at, world coordinates, [3].
         extent: median distance of the cameras from the centre, world units.
         reprojection_error, pose_report: see `luxel.scenes.captures.contents.CaptureContents`.
-        exposures: by name of the view, how many stops its photograph was exposed more than the median of all,
-            by EXIF; only views whose photographs state it.
+        exposures: by name of the view, how many stops its image was exposed more than the median of all,
+            by EXIF; only views whose images state it.
         depths: by name of the view, what reads its depth map; only views that have one.
     """
 
@@ -112,7 +112,7 @@ def open(
     lens: str = "undistort",
     depth_channel: str | None = None,
 ) -> Capture:
-    """Opens a capture of any registered format, among them photographs, videos, COLMAP models and transforms.json.
+    """Opens a capture of any registered format, among them images, videos, COLMAP models and transforms.json.
 
     Views are sorted by name ("9" before "10"). The views of the data set's own test split are held out; without one,
     every Nth view beginning with the first, where there are at least four views. The views of a panorama, and the
@@ -124,7 +124,7 @@ def open(
         max_size: maximum of the longer side of images, pixels; larger images are averaged down. None: no limit.
         max_megapixels: images with more pixels are refused before they are decoded; a JPEG file counts at the size to
             which it is decoded for ``max_size``. Holds for all later images of this process. None: as before, at first
-            `luxel.scenes.files.images.image_decoding.MAX_MEGAPIXELS`.
+            `luxel.scenes.files.pixel_limit.MAX_MEGAPIXELS`.
         masks: "cutout": train only the object inside the masks (or alpha channels); "ignore": pixels outside the masks
             are left out of loss and metrics; "none": masks are not read; "auto": "cutout" or "ignore", see
             ``masks.are_cutouts``.
@@ -132,13 +132,13 @@ def open(
             or ~/.cache/luxel where that is not writable.
         on_progress: called with (stage, fraction done in [0, 1]).
         frames: how many frames of a video are used at most; None: two a second, at least 60 and at most 300.
-        cut_object: of photographs and videos whose poses are estimated, masks the object in the middle before, and
+        cut_object: of images and videos whose poses are estimated, masks the object in the middle before, and
             cuts it out: for turntables, where the object moves and all else stays.
         poses: of captures that have poses, "keep": as they are; "refine": by bundle adjustment over matched features.
         panorama: how panoramas of 360 by 180 degrees are recognised and cut into views; None: the defaults.
         depth_values: what depth maps hold. "z": distances along the camera's z axis; "ray": from its centre; "inverse":
             inverse z, as networks estimate it.
-        lens: of photographs with a fisheye or a distorted lens, "undistort": to pinhole cameras; "keep": as they are,
+        lens: of images with a fisheye or a distorted lens, "undistort": to pinhole cameras; "keep": as they are,
             with cameras that have the lens. Pixels beyond the limit of the lens, or outside of the image circle of a
             fisheye, then have weight 0, and depth maps are not used.
 
@@ -175,9 +175,9 @@ def open(
         )
     root = path if path.is_dir() else path.parent
     use = _mask_use(root, contents, mask_use)
-    readers = _readers(contents, use, max_size, progress, keep_lens=lens == "keep")
+    readers = _readers(contents, use, max_size, progress, retain_lens=lens == "keep")
     if lens == "keep" and not any(source.lens.distorted for source in contents.images):
-        contents.warnings.append("The photographs have no lens distortion, so lens='keep' has no effect.")
+        contents.warnings.append("The images have no lens distortion, so lens='keep' has no effect.")
     straight = {name: undistorted_reader(reader) for name, reader in readers.items()}
     if contents.pose_report:
         if poses == "refine":
@@ -206,7 +206,7 @@ def open(
                 root, contents, posed, cache_dir=cache_dir, on_progress=progress
             )
     train, test, rule = _split(contents, holdout_every, readers, max_size)
-    if depths and any(readers[name].lens_kept for name in depths):
+    if depths and any(readers[name].lens_retained for name in depths):
         contents.warnings.append("Depth maps are not used with lens='keep': they are of undistorted images.")
     names = shorten_names(contents.images)
     centre = estimate_centre(cam_to_world, contents.points.xyz)
@@ -232,7 +232,7 @@ def open(
         reprojection_error=contents.reprojection_error,
         pose_report=contents.pose_report,
         exposures=exposures,
-        depths={names[name]: reader for name, reader in depths.items() if not readers[name].lens_kept},
+        depths={names[name]: reader for name, reader in depths.items() if not readers[name].lens_retained},
     )
 
 
@@ -264,7 +264,7 @@ def _finished(view: View, near: float, exposures: Mapping[str, float]) -> View:
 
 
 def read_contents(path: Path, options: ReadOptions) -> CaptureContents:
-    """Detects the format of a capture and reads its files; estimates poses where there are only photographs.
+    """Detects the format of a capture and reads its files; estimates poses where there are only images.
 
     Raises:
         CaptureError: the path does not exist, is of no known format, or a file is missing or invalid.
@@ -289,13 +289,13 @@ def _mask_use(root: Path, contents: CaptureContents, masks: str) -> str:
         use = masks if masks != "auto" else "cutout" if are_cutouts(sources) else "ignore"
         if missing and use == "cutout":
             raise CaptureError(
-                f"{sources[0].path.parent}: {len(missing)} of {len(sources)} photographs have no mask "
+                f"{sources[0].path.parent}: {len(missing)} of {len(sources)} images have no mask "
                 f"(the first is {missing[0]}).",
                 "Add the masks, or open the capture with masks='ignore' or masks='none'.",
             )
         if missing:
             contents.warnings.append(
-                f"{len(missing)} of {len(sources)} photographs have no mask; all of their pixels count."
+                f"{len(missing)} of {len(sources)} images have no mask; all of their pixels count."
             )
         return use
     if have_transparency(sources):
@@ -306,7 +306,7 @@ def _mask_use(root: Path, contents: CaptureContents, masks: str) -> str:
 
 
 def _readers(
-    contents: CaptureContents, use: str, max_size: int | None, progress: Progress, *, keep_lens: bool
+    contents: CaptureContents, use: str, max_size: int | None, progress: Progress, *, retain_lens: bool
 ) -> dict[str, ImageReader]:
     """A reader for each image by name; images are decoded to keep them in memory, or checked where they do not fit."""
     readers = {}
@@ -314,11 +314,11 @@ def _readers(
         width, height = target_size(source.lens, max_size)
         mask = mask_of(source)
         readers[source.name] = ImageReader(
-            source.path, source.lens, width, height, source.oriented, mask, use, keep_lens
+            source.path, source.lens, width, height, source.oriented, mask, use, retain_lens
         )
     ordered = list(readers.values())
     for reader in ordered:  # raises for invalid lenses before any image is decoded
-        if reader.lens_kept:
+        if reader.lens_retained:
             lens_row(reader.lens, str(reader.path))
         else:
             target_lens(reader.lens, max_size, str(reader.path))
@@ -327,7 +327,7 @@ def _readers(
         return readers
     for reader in ordered:
         reader.keep, reader.kept = False, None
-    stage = "checking photographs (they do not fit into memory)"
+    stage = "checking images (they do not fit into memory)"
     check_images([reader.path for reader in ordered], lambda fraction: progress(stage, fraction))
     return readers
 
@@ -338,7 +338,7 @@ def _kept(readers: Sequence[ImageReader], progress: Progress) -> bool:
         for_each(
             lambda index: readers[index](),
             len(readers),
-            lambda fraction: progress("reading photographs", fraction),
+            lambda fraction: progress("reading images", fraction),
         )
     except Exception as error:
         if not is_lack_of_memory(error):
@@ -350,8 +350,8 @@ def _kept(readers: Sequence[ImageReader], progress: Progress) -> bool:
 def view_of(source: SourceImage, reader: ImageReader, name: str, max_size: int | None = None) -> View:
     """The view of an image with the camera of what the reader gives."""
     where = str(source.path)
-    lens = target_lens(source.lens, max_size, where, keep=reader.lens_kept)
-    camera = kept_camera(lens, source.world_to_cam, where, reader.circle)
+    lens = target_lens(source.lens, max_size, where, keep=reader.lens_retained)
+    camera = distorted_camera(lens, source.world_to_cam, where, reader.circle)
     return View(name, camera, reader, source.time, source.path, frame_interval=source.frame_interval)
 
 

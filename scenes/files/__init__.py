@@ -1,1 +1,1 @@
-"""Scene and mesh files: one module per format, listed in `formats` and `mesh_files`."""
+"""Scene, mesh and image files: one module per format; `registry` lists the scene formats, `meshes` the mesh formats."""

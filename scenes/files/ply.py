@@ -180,7 +180,7 @@ def _points(path: Path, vertices: np.ndarray) -> Points:
 
 
 def write_atomically(path: Path, chunks: Iterable[bytes | memoryview]) -> None:
-    """Writes a temporary file beside ``path`` and renames it: an interrupted write leaves the old file unchanged.
+    """Writes a temporary file next to ``path`` and renames it: an interrupted write leaves the old file unchanged.
 
     Raises:
         CaptureError: the file cannot be written, as permissions or space are missing.

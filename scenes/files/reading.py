@@ -25,7 +25,7 @@ def open_file(path: str | Path) -> BinaryIO:
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """The whole file.
+    """The complete file.
 
     Raises:
         CaptureError: it cannot be read, is empty, is no regular file, or is larger than the free memory.

@@ -1,5 +1,5 @@
 """Synthetic scenes and captures with known ground truth."""
 
-from luxel.scenes.synthetic.captures.courtyard import place_cameras, place_scene, write_place
+from luxel.scenes.synthetic.captures.courtyard import courtyard_cameras, courtyard_scene, write_courtyard
 
-__all__ = ["place_cameras", "place_scene", "write_place"]
+__all__ = ["courtyard_cameras", "courtyard_scene", "write_courtyard"]

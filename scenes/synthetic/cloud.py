@@ -29,9 +29,11 @@ class Cloud(nn.Module):
         """Density per unit of length and albedo (red, green, blue) at positions [S, 3] of the unit cube, [S, 4]."""
         noise = self._fractal(positions)
         height = positions[:, 2]
-        place = (positions - 0.5) / 0.37
-        place = torch.cat([place[:, :2], place[:, 2:] * torch.where(height < 0.5, 1.9, 1.25)[:, None]], 1)
-        solid = 1 - place.norm(dim=-1) + 2.2 * (noise[:, 0] - 0.5)
+        position = (positions - 0.5) / 0.37
+        position = torch.cat(
+            [position[:, :2], position[:, 2:] * torch.where(height < 0.5, 1.9, 1.25)[:, None]], 1
+        )
+        solid = 1 - position.norm(dim=-1) + 2.2 * (noise[:, 0] - 0.5)
         density = DENSEST * _smooth((solid / 0.6).clamp(0, 1))
         light = _smooth(((height - 0.25) / 0.5).clamp(0, 1))[:, None]
         shade = torch.lerp(_colour(positions, 0.34, 0.38, 0.52), _colour(positions, 1.0, 0.93, 0.84), light)

@@ -97,10 +97,10 @@ def static_scene(seed: int = 0, count: int = 10) -> SolidScene:
         name, shape, rise = _standing(int(random.integers(6)), r, random.uniform(0.8, 2.0))
         for _ in range(60):
             away, angle = (PLATFORM.radius - r) * math.sqrt(random.uniform()), random.uniform(0, 2 * math.pi)
-            place = np.array([away * math.cos(angle), away * math.sin(angle), r])
-            if (np.hypot(*(taken[:, :2] - place[:2]).T) > taken[:, 2] + r + 0.02).all():
-                taken = np.vstack([taken, place])
-                still = Still((place[0], place[1], FLOOR + rise), angle=random.uniform(0, 2 * math.pi))
+            position = np.array([away * math.cos(angle), away * math.sin(angle), r])
+            if (np.hypot(*(taken[:, :2] - position[:2]).T) > taken[:, 2] + r + 0.02).all():
+                taken = np.vstack([taken, position])
+                still = Still((position[0], position[1], FLOOR + rise), angle=random.uniform(0, 2 * math.pi))
                 parts.append((f"{name} {len(parts)}", shape, still))
                 break
         else:

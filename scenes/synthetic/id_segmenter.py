@@ -1,4 +1,4 @@
-"""A segmenter made from the true ids of a made-up scene: it takes the place of a network in tests and comparisons."""
+"""A segmenter made from the true ids of a made-up scene: it replaces a network in tests and comparisons."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import View
 from luxel.render.segment import Box, MaskChoice, Point
 from luxel.render.segment.propagate import photograph
-from luxel.scenes.captures.images.true_ids import read_ids
+from luxel.scenes.captures.true_ids import read_ids
 
 CELL = 8  # pixels between the random numbers of the noise
 MARGIN = 7  # pixels of the surroundings of a solid
@@ -58,14 +58,14 @@ class IdSegmenter:
     def masks(self, embedding: Any, points: Sequence[Point], box: Box | None = None) -> MaskChoice:
         """The masks, see `luxel.render.segment.segmenter.Segmenter`; empty where a box has no solid in it."""
         ids, label = embedding, self._label(embedding, points, box)
-        whole = displaced(ids, self.noise, seed=label) == label
+        full = displaced(ids, self.noise, seed=label) == label
         if not label:
-            whole = torch.zeros_like(whole)
+            full = torch.zeros_like(full)
         rows = torch.arange(len(ids))[:, None]
-        part = whole & (rows < whole.nonzero()[:, 0].float().mean())
+        part = full & (rows < full.nonzero()[:, 0].float().mean())
         window = 2 * MARGIN + 1
-        around = torch.nn.functional.max_pool2d(whole[None].float(), window, 1, MARGIN)[0] > 0
-        masks = torch.stack([part, whole, around])
+        around = torch.nn.functional.max_pool2d(full[None].float(), window, 1, MARGIN)[0] > 0
+        masks = torch.stack([part, full, around])
         return MaskChoice(masks, masks * 10.0 - 5, torch.tensor([0.7, 0.9, 0.8]))
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""A synthetic photograph of any size."""
+"""A synthetic image of any size."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def landscape_bands(
 ) -> Iterator[np.ndarray]:
     """`landscape`, a few rows [R, width, 3] at a time, in memory that does not grow with its height.
 
-    It has the same content; only the noise of the sensor is drawn anew in every band.
+    It has the same content; only the noise of the sensor is rendered anew in every band.
 
     Args:
         width, height: pixels.

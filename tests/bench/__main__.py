@@ -1,4 +1,4 @@
-"""`python -m tests.bench`, or `make bench`: what of `luxel bench` this machine can run, then the loss and Adam.
+"""`python -m tests.bench`, or `make bench`: what of `luxel bench` this machine can run, then Adam.
 
 The published scenes are measured where a data folder is at hand: LUXEL_BENCH_DATA, else `splats` beside the captures
 (LUXEL_SHARED, or ../shared). gsplat is measured beside luxel where it is installed. Results go to
@@ -30,8 +30,8 @@ def main() -> int:
     if torch.cuda.is_available():
         words += ["--data", str(data)] if (data / "garden-points.npz").is_file() else []
         words += ["--against", "gsplat"] if importlib.util.find_spec("gsplat") else []
-    loss = [sys.executable, str(HERE / "bench_loss.py"), "--out", str(HERE / "results")]
-    return max(luxel(words), subprocess.run(loss).returncode)
+    adam = [sys.executable, str(HERE / "bench_adam.py"), "--out", str(HERE / "results")]
+    return max(luxel(words), subprocess.run(adam).returncode)
 
 
 if __name__ == "__main__":

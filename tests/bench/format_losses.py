@@ -26,8 +26,8 @@ from luxel.render.primitives import Gaussians
 from luxel.render.primitives.gaussians.parameters import quat_to_matrix
 from luxel.render.raster.rasterize import rasterize
 from luxel.scenes import load_scene, save_scene
-from luxel.scenes.files.scenes.registry import SCENE_FORMATS, format_of
-from luxel.scenes.files.scenes.scene_format import SceneFormat
+from luxel.scenes.files.registry import SCENE_FORMATS, format_of
+from luxel.scenes.files.scene_format import SceneFormat
 from luxel.scenes.paths import orbit
 from luxel.scenes.synthetic.toy import torus_knot
 from luxel.viewer.web.navigate import find_extent

@@ -22,7 +22,7 @@ import cv2
 import numpy as np
 
 from luxel.render.native import best_device
-from luxel.scenes.files.large.tiff_blocks import write_tiff
+from luxel.scenes.files.images.tiff_blocks import write_tiff
 from luxel.scenes.synthetic.landscape import landscape, landscape_bands
 
 TRAINING = ("--steps", "10000", "--log2-entries", "22")

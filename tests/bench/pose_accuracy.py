@@ -18,10 +18,10 @@ from pathlib import Path
 
 import numpy as np
 
+from luxel.scenes.captures.capture_format import ReadOptions
+from luxel.scenes.captures.colmap_process import features
 from luxel.scenes.captures.contents import CaptureContents
-from luxel.scenes.captures.formats.capture_format import ReadOptions
 from luxel.scenes.captures.open_capture import read_contents
-from luxel.scenes.captures.poses import features
 from luxel.scenes.captures.poses.pose_refinement import similarity
 from luxel.scenes.captures.poses.sfm import estimate_poses
 from luxel.scenes.errors import CaptureError

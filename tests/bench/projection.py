@@ -3,7 +3,7 @@
 What it measures
     Kernel times from the profiler, with the L2 cache swept before each call. Scenes: N random Gaussians in random
     order of which a share is seen (an object in training: most; a large scene: few), and rows of
-    `raster_against_gsplat.py` where `--data` is given. Gradients of the splats are random. Before any time is taken the
+    `luxel bench raster` where `--data` is given. Gradients of the splats are random. Before any time is taken the
     fused step is compared with the backward followed by Adam. Floors count every byte once: parameters of all, or
     of the seen, and what the pass writes; times follow from the device-to-device copy measured first.
 

@@ -40,8 +40,8 @@ from torch import Tensor
 
 from luxel.render.backends import tinycudann
 from luxel.render.errors import LuxelError
+from luxel.render.fields.build import field_of
 from luxel.render.fields.config import defaults
-from luxel.render.fields.nets.build import field_of
 from luxel.render.fields.peers.tinycudann_field import PeerField, PeerMlp
 from luxel.render.reference.field.encode_grid import encode_grid_reference
 from luxel.render.reference.field.mlp import mlp_reference

@@ -30,7 +30,7 @@ from luxel.render.geometry.camera import Pixels, View
 from luxel.render.train.presets import preset
 from luxel.scenes import Capture
 from luxel.scenes import open as open_capture
-from luxel.scenes.synthetic.captures.courtyard import write_place
+from luxel.scenes.synthetic.captures.courtyard import write_courtyard
 from luxel.viewer.bench.train.variants import parse_variant
 
 SIZES = 0.08, 0.22  # half axes of an ellipse, over the shorter side of its photograph
@@ -89,7 +89,7 @@ def main() -> int:
     )
     parser.add_argument("capture", nargs="?", type=Path)
     parser.add_argument("--small", action="store_true", help="generate a few small views")
-    parser.add_argument("--share", type=float, default=0.1, help="of each photograph that is covered (0.1)")
+    parser.add_argument("--share", type=float, default=0.1, help="of each image that is covered (0.1)")
     parser.add_argument("--steps", type=int, default=7000)
     parser.add_argument("--max-size", type=int, help="of photographs, pixels on their longer side")
     parser.add_argument("--seeds", type=int, default=1)
@@ -98,9 +98,9 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         if options.small and not options.capture:
-            write_place(Path(temporary), views=70, width=480, height=320, points=20_000)
+            write_courtyard(Path(temporary), views=70, width=480, height=320, points=20_000)
         elif not options.capture:
-            write_place(Path(temporary))
+            write_courtyard(Path(temporary))
         folder = options.capture or Path(temporary)
         capture = open_capture(folder, max_size=options.max_size)
         scores: dict[str, list[tuple[float, float]]] = {}

@@ -18,12 +18,11 @@ from PIL import Image
 from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import Points
 from luxel.scenes import save_points
+from luxel.scenes.captures.capture_format import ReadOptions
 from luxel.scenes.captures.contents import image_files
 from luxel.scenes.captures.depth.depth_maps import read_depth
-from luxel.scenes.captures.depth.tracks import seen_points
-from luxel.scenes.captures.formats import colmap
-from luxel.scenes.captures.formats.capture_format import ReadOptions
-from luxel.scenes.captures.images.exposure_data import (
+from luxel.scenes.captures.depth.tracks import visible_points
+from luxel.scenes.captures.exposure_data import (
     APERTURE,
     APEX_APERTURE,
     APEX_TIME,
@@ -33,12 +32,13 @@ from luxel.scenes.captures.images.exposure_data import (
     Exposure,
     relative_stops,
 )
+from luxel.scenes.captures.formats import colmap
 from luxel.scenes.captures.images.images import decode, read_header
 from luxel.scenes.captures.images.video_frames import choose_frames, decode_frames
 from luxel.scenes.captures.lenses.lens import fit_to_file, pinhole_of, undistortion_maps
 from luxel.scenes.captures.lenses.lens_models import EQUIRECTANGULAR
 from luxel.scenes.captures.open_capture import read_contents
-from luxel.scenes.captures.panoramas.layout import PanoramaOptions
+from luxel.scenes.captures.panorama_options import PanoramaOptions
 from luxel.scenes.captures.panoramas.recognition import are_panoramas, is_panorama_video
 from luxel.scenes.synthetic.toy import ring_cameras
 from luxel.viewer.video import write_video
@@ -103,9 +103,7 @@ def capture_samples() -> list[Sample]:
     index = struct.pack(">I4s", 16 + 80, b"moov") + struct.pack(">I4s", 88, b"sv3d") + b"equi".ljust(80)
     out.append(Sample("panorama .mp4: metadata", ".mp4", index, is_panorama_video))
     photographs = {f"{index}.png": _png() for index in range(3)}
-    out.append(
-        Sample("capture photographs: one image", ".png", _png(), partial(_check_photograph, photographs))
-    )
+    out.append(Sample("capture photographs: one image", ".png", _png(), partial(_check_image, photographs)))
     for suffix, variant in ((".mp4", "H.264"), (".webm", "VP9")):
         out.append(Sample(f"capture video: {variant}", suffix, _video(suffix), _check_video))
     return out
@@ -122,7 +120,7 @@ def _read_tracks(file: str, files: dict[str, bytes], path: Path) -> object:
     folder = _filled({f"tracks/{name}": data for name, data in files.items()}) / "tracks"
     shutil.copyfile(path, folder / file)
     try:
-        seen = seen_points(folder)
+        seen = visible_points(folder)
     finally:
         (folder / file).write_bytes(files[file])
     assert all(np.isfinite(xyz).all() for xyz in seen.values())
@@ -272,7 +270,7 @@ def _read_capture(file: str, files: dict[str, bytes], path: Path) -> object:
         (folder / file).write_bytes(files[file])
 
 
-def _check_photograph(files: dict[str, bytes], path: Path) -> object:
+def _check_image(files: dict[str, bytes], path: Path) -> object:
     """What structure from motion reads of a photograph before it begins."""
     folder = _filled(files)
     shutil.copyfile(path, folder / "1.png")

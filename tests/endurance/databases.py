@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from luxel.scenes.captures.colmap_process import launch
+from luxel.scenes.captures.colmap_process import features, launch
 from luxel.scenes.captures.colmap_process.reconstruction import DATABASE
 from luxel.scenes.captures.demo import demo_path
-from luxel.scenes.captures.poses import features, sfm
+from luxel.scenes.captures.poses import sfm
 from luxel.scenes.errors import CaptureError
 
 from .mutators import mutate

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from luxel.render.errors import LuxelError
-from luxel.scenes.files.images.image_decoding import set_max_megapixels
+from luxel.scenes.files.pixel_limit import set_max_megapixels
 from luxel.viewer.cli import parse
 
 from .mutators import NUMBERS, TOKENS, mutate

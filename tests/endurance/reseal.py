@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from luxel.render.runs.folder.strict_json import sealed
+from luxel.render.runs.strict_json import sealed
 
 from .processes import trial_folder
 from .small_runs import COMMANDS, copied, judge, prepare_runs, use

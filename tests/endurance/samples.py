@@ -24,22 +24,22 @@ from luxel.render.geometry.camera import Points
 from luxel.render.primitives import PRIMITIVES
 from luxel.scenes import SceneFormat, load_points, load_primitives, read_mesh, save_points, save_scene
 from luxel.scenes.captures.contents import IMAGE_SUFFIXES
-from luxel.scenes.captures.formats.registry import CAPTURE_FORMATS
 from luxel.scenes.captures.images.images import check_decodes, decode, read_header
 from luxel.scenes.captures.images.masks import read_mask
+from luxel.scenes.captures.registry import CAPTURE_FORMATS
 from luxel.scenes.files.exr.channels import SUFFIX as EXR_SUFFIX
 from luxel.scenes.files.exr.values import read_exr
-from luxel.scenes.files.gltf.mesh_glb import mesh_glb_chunks
 from luxel.scenes.files.images.heif import SUFFIXES as HEIF_SUFFIXES
 from luxel.scenes.files.images.image_files import read_image
+from luxel.scenes.files.images.tiff_blocks import write_tiff
 from luxel.scenes.files.large.radiance_hdr import read_hdr
-from luxel.scenes.files.large.tiff_blocks import write_tiff
 from luxel.scenes.files.large.tiled_images import CACHE, open_tiled
 from luxel.scenes.files.meshes.mesh import Mesh, Texture
 from luxel.scenes.files.meshes.mesh_files import MESH_FORMATS
-from luxel.scenes.files.scenes.registry import SCENE_FORMATS
-from luxel.scenes.files.scenes.scene_files import load_facts
-from luxel.scenes.files.scenes.scene_format import SceneFacts
+from luxel.scenes.files.meshes.mesh_glb import mesh_glb_chunks
+from luxel.scenes.files.registry import SCENE_FORMATS
+from luxel.scenes.files.scene_files import load_facts
+from luxel.scenes.files.scene_format import SceneFacts
 from luxel.scenes.files.volumes import SUFFIXES as VOLUME_SUFFIXES
 from luxel.scenes.files.volumes import read_volume
 from luxel.scenes.paths import load_path, save_path

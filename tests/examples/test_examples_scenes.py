@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from luxel import scenes
-from luxel.scenes.captures.formats import registry as capture_formats
-from luxel.scenes.files.scenes import registry as scene_formats
+from luxel.scenes.captures import registry as capture_formats
+from luxel.scenes.files import registry as scene_formats
 from luxel.scenes.synthetic.toy import ring_cameras, torus_knot
 from luxel.viewer.commands.export import Export
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 
@@ -29,6 +30,11 @@ def random_convexes(n: int, seed: int = 0, *, k: int = 6, sh_degree: int = 1, si
         sh_rest=0.2 * normal(n, (sh_degree + 1) ** 2 - 1, 3),
         mask_logits=torch.where(torch.arange(n) % 5 == 3, -5.0, 1.0) + 0.1 * normal(n),
     ).to(D)
+
+
+def convexes_like(precision: dict[str, Any], *args: Any, **options: Any) -> Convexes:
+    """`random_convexes` in a precision."""
+    return random_convexes(*args, **options).map(lambda t: t.to(**precision))
 
 
 def solid(points: torch.Tensor, colors: torch.Tensor, delta: float = 0.3, sigma: float = 0.3) -> Convexes:

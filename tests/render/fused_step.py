@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from convex_scenes import random_convexes
 from gaussians4d_scenes import random_gaussians4d
-from surfel_stages import random_surfels
+from surfel_scenes import random_surfels
 from torch import Tensor
 
 from luxel.render.geometry.camera import Camera

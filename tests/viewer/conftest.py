@@ -17,7 +17,7 @@ from luxel.render.geometry.camera import Camera, Points
 from luxel.render.primitives import PRIMITIVES, Convexes, Gaussians, Gaussians4d, Parameters
 from luxel.render.raster.rasterize import rasterize
 from luxel.render.reference.raster.rasterize_convexes import rasterize_convexes_reference
-from luxel.scenes.synthetic import write_place
+from luxel.scenes.synthetic import write_courtyard
 from luxel.scenes.synthetic.toy import write_toy_capture
 
 
@@ -37,7 +37,7 @@ def blurred_place(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Pat
 
     def write(**options: Any) -> Path:
         folder = tmp_path_factory.mktemp("place")
-        write_place(folder, device="cpu", **options)
+        write_courtyard(folder, device="cpu", **options)
         file = folder / "images" / "0011.jpg"
         Image.fromarray(cv2.GaussianBlur(np.asarray(Image.open(file)), (0, 0), 3)).save(file, quality=95)
         return folder

@@ -24,9 +24,10 @@ from luxel.render.scene import Scene
 from luxel.viewer.web import app as viewer
 from luxel.viewer.web import navigate, session
 from luxel.viewer.web.camera_path import path_video
-from luxel.viewer.web.images import first_image, shading, stream
+from luxel.viewer.web.images import first_image, stream
 from luxel.viewer.web.inspection import coverage, view_scores
 from luxel.viewer.web.pair import session as pair
+from luxel.viewer.web.shading import shading
 
 Render = Callable[..., Any]
 

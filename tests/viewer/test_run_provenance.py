@@ -15,7 +15,7 @@ import torch
 
 from luxel.render.runs.folder.provenance import ENTRY, UntrustedRunError
 from luxel.render.runs.folder.run_folder import RunFolder
-from luxel.render.runs.folder.strict_json import DIGEST, sealed
+from luxel.render.runs.strict_json import DIGEST, sealed
 from luxel.render.storage.user_key import user_key
 from luxel.viewer.cli import main
 from luxel.viewer.scene_loading.capture_options import load_origin

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from luxel.render.errors import LuxelError
-from luxel.render.runs.folder.strict_json import LARGEST
+from luxel.render.runs.strict_json import LARGEST
 from luxel.render.storage.descriptors import open_regular
 from luxel.viewer.bench.raster.measure import FORMAT
 from luxel.viewer.bench.report import Section, Table, describe_machine, shown
@@ -123,8 +123,8 @@ def _field_figures(report: dict[str, Any]) -> Figures:
     out: Figures = {}
     for row in report["rows"]:
         for frame in row["frames"]:
-            place = f"{row['field']} at {frame['width']}x{frame['height']}"
-            out[(row["scene"], row["encoding"], place)] = {
+            position = f"{row['field']} at {frame['width']}x{frame['height']}"
+            out[(row["scene"], row["encoding"], position)] = {
                 "frame (ms)": frame["times"]["median"],
                 "step (ms)": (row.get("steps") or {}).get("median"),
                 "PSNR (dB)": (row["training"].get("scores") or {}).get("psnr"),
@@ -139,9 +139,11 @@ def _segment_figures(report: dict[str, Any]) -> Figures:
             key = (row["scene"], row["provider"], f"{row['primitive']}, {row['views']} views")
             out[key] = {"ms": row["vote_ms"], "mIoU (%)": 100 * row["miou"]}
             continue
-        place = f"{row['width']}x{row['height']}" + (f", {row['labels']} labels" if "labels" in row else "")
+        position = f"{row['width']}x{row['height']}" + (
+            f", {row['labels']} labels" if "labels" in row else ""
+        )
         for name, times in row["times"].items():
-            out[(row.get("scene", "MobileSAM"), name, place)] = {"ms": times["median"], "mIoU (%)": None}
+            out[(row.get("scene", "MobileSAM"), name, position)] = {"ms": times["median"], "mIoU (%)": None}
     return out
 
 
@@ -149,8 +151,8 @@ def _view_figures(report: dict[str, Any]) -> Figures:
     out: Figures = {}
     link = "" if report.get("megabits") is None else f", {report['megabits']:g} Mbit/s"
     for row in report["rows"]:
-        place = f"{row.get('clients', 1)} at {report['window']}{link}"
-        out[(report.get("scene", "prepared frames"), row["path"], place)] = {
+        position = f"{row.get('clients', 1)} at {report['window']}{link}"
+        out[(report.get("scene", "prepared frames"), row["path"], position)] = {
             "latency (ms)": row.get("latency_ms"),
             "p95 (ms)": row.get("latency_p95_ms"),
             "between images (ms)": 1e3 / row["fps"] if row.get("fps") else None,

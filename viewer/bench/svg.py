@@ -39,8 +39,8 @@ def line_plot(
         log_x, log_y: logarithmic axes.
         target: a horizontal line to be reached.
     """
-    kept = [(s, [p for p in s.points if _drawable(p, log_x, log_y)]) for s in series]
-    every = [p for _, points in kept for p in points]
+    retained = [(s, [p for p in s.points if _drawable(p, log_x, log_y)]) for s in series]
+    every = [p for _, points in retained for p in points]
     if not every:
         return "<p class=note>Nothing to plot.</p>"
     heights = [y for _, y in every] + ([target] if target is not None else [])
@@ -50,7 +50,7 @@ def line_plot(
     if target is not None:
         y = y_axis(target)
         parts.append(f"<line class=target x1={LEFT} x2={WIDTH - RIGHT} y1={y:.1f} y2={y:.1f} />")
-    for s, points in kept:
+    for s, points in retained:
         at = [(x_axis(x), y_axis(y)) for x, y in points]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in at)
         dash = " stroke-dasharray='5 4'" if s.dashed else ""

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 import tyro
 
-from luxel.render.backends import Backend, rasterizer
 from luxel.render.bounds import Bounds, Every, Folder, Megapixels, Options, Pixels, Repeats, Steps
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import PRIMITIVES, PrimitiveName
+from luxel.render.raster import Backend, rasterizer
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.presets import preset
 from luxel.viewer.commands.bench_fields import Fields
@@ -68,7 +68,7 @@ class Raster(Options):
     only: Annotated[tuple[str, ...], optional("NAME...")] = ()
     """Scenes to measure, by name or by the beginning of names: terrain, garden, garden-g5. Default: all."""
     against: Literal["gsplat"] | None = None
-    """Measure another backend beside luxel's."""
+    """Measure another backend alongside luxel's."""
     backend: Backend = "luxel"
     """Measure this backend, alone or with --against first."""
     quality: bool = True
@@ -105,9 +105,11 @@ class Raster(Options):
         def keep(results: dict[str, Any]) -> None:
             row = results["rows"][-1]
             noun = PRIMITIVES[row["primitive"]].noun
-            place = f"{row['scene']} {row['width']}x{row['height']}, {row['gaussians']:,} {noun}"
+            position = f"{row['scene']} {row['width']}x{row['height']}, {row['gaussians']:,} {noun}"
             times = [result["times"][PASSES[-1]]["median"] for result in row["results"].values()]
-            print(f"{place}: " + ", ".join(f"{ms:.2f}" for ms in times) + " ms", file=sys.stderr, flush=True)
+            print(
+                f"{position}: " + ", ".join(f"{ms:.2f}" for ms in times) + " ms", file=sys.stderr, flush=True
+            )
             report.write(self.out, "raster", results, raster_report.TITLE, raster_report.sections(results))
 
         rows = [(scene, sizes or scene.sizes or usual) for scene in chosen]
@@ -200,7 +202,7 @@ class TrainBench(Options):
     masks: Literal["auto", "cutout", "ignore", "none"] = "auto"
     """Masks and alpha, as in `luxel train`."""
     lens: LensUse = "undistort"
-    """Photographs of a fisheye or a distorted lens, as in `luxel train`."""
+    """Images of a fisheye or a distorted lens, as in `luxel train`."""
     lpips: bool = True
     """Measure LPIPS too, at the end."""
     out: Annotated[Path, Folder(), tyro.conf.arg(metavar="DIR")] = Path("bench")
@@ -332,7 +334,7 @@ def _choice(*, summary: bool) -> Any:
 
 @dataclass
 class Bench(Options):
-    """Measures luxel on this machine: rasterizer, training, fields, segmentation or viewer, alone or beside peers.
+    """Measures luxel on this machine: rasterizer, training, fields, segmentation or viewer, alone or alongside peers.
 
     Everything is warmed up first. Times of the rasterizer are taken in turns and given as medians with the 10th and
     90th percentile, trainings as curves of quality over time, with clocks, power, driver, versions and commit. Results

@@ -28,7 +28,7 @@ GPU_SIZES, CPU_SIZES = ("1920x1080", "3840x2160"), ("96x54", "192x108")
 class Fields(Options):
     """Trains and draws neural fields: image, sdf, volume and radiance, each with each encoding.
 
-    Each combination is trained for some seconds, evaluated, and drawn at each size. Prints tables and writes
+    Each combination is trained for some seconds, evaluated, and rendered at each size. Prints tables and writes
     OUT/fields.json, fields.md and fields.html: milliseconds of a frame with percentiles, and whether that is 60 FPS;
     the shares of encoding, network and the rest of a frame; training samples per second; the quality after training;
     rooflines; and the field alone against plain torch, and against tiny-cuda-nn where that is installed.
@@ -88,8 +88,8 @@ class Fields(Options):
         def keep(results: dict[str, Any]) -> None:
             row = results["rows"][-1]
             times = [f"{frame['times']['median']:.2f} ms" for frame in row["frames"]]
-            place = f"{row['field']}, {row['encoding']} ({row['whole_seconds']:.1f} s)"
-            print(f"{place}: {', '.join(times) or 'failed'}", file=sys.stderr, flush=True)
+            position = f"{row['field']}, {row['encoding']} ({row['whole_seconds']:.1f} s)"
+            print(f"{position}: {', '.join(times) or 'failed'}", file=sys.stderr, flush=True)
             report.write(self.out, "fields", results, fields_report.TITLE, fields_report.sections(results))
 
         def make(kind: FieldName) -> FieldDataset:

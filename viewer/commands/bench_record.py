@@ -22,11 +22,11 @@ README = "README.md"
 
 @dataclass
 class Record(Options):
-    """Runs the whole benchmark protocol on one commit and writes its results into the documents.
+    """Runs the complete benchmark protocol on one commit and writes its results into the documents.
 
     The protocol consists of parts (--list). OUT is written after each part, so that an interrupt loses only the part
     that is running; the next call runs what is missing or failed. All results must come from one commit. At the end
-    results.md is written beside OUT, and the table of the README between its comments results:begin and results:end
+    results.md is written next to OUT, and the table of the README between its comments results:begin and results:end
     is replaced.
 
     Examples:
@@ -42,14 +42,14 @@ class Record(Options):
     """Folder with the captures chair, fox, plush and hand, and with garden-points.npz and bonsai-7k.splat; parts
     whose data are missing are skipped. Default: none."""
     cache: Annotated[Path | None, Folder(), optional("DIR")] = None
-    """Folder in which camera poses from structure from motion and rendered captures are kept for later calls; default:
-    nothing is kept."""
+    """Folder in which camera poses from structure from motion and rendered captures are retained for later calls;
+    default: nothing is stored."""
     out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("docs/results.json")
     """JSON file of the results; parts that it already holds are not run again."""
     readme: Annotated[Path | None, optional("FILE")] = None
-    """README whose table is replaced; default: README.md beside the folder docs if OUT is in it, else none."""
+    """README whose table is replaced; default: README.md alongside the folder docs if OUT is in it, else none."""
     budget: Annotated[Positive | None, optional("SECONDS")] = None
-    """Time for the whole call: a part that is expected to take longer than what is left is skipped; default: no
+    """Time for the complete call: a part that is expected to take longer than what is left is skipped; default: no
     limit."""
     commit: Annotated[str | None, optional("COMMIT")] = None
     """Commit of the code; default: that of the git checkout, else the environment variable LUXEL_COMMIT."""

@@ -34,7 +34,7 @@ class SegmentBench(Options):
     encoder and decoder of MobileSAM. Quality: scenes of solids are made up and trained with each primitive, and
     labelled from true ids, from noisy ones of which a fifth is missing, and from one click on each object; scored is
     the mean IoU on views that are held out. Prints tables and writes OUT/segment.json, segment.md and segment.html,
-    with the published figures of SAGOnline beside luxel's.
+    with the published figures of SAGOnline alongside luxel's.
 
     Examples:
         luxel bench segment
@@ -65,7 +65,7 @@ class SegmentBench(Options):
     """Steps of the trainings."""
     solve: SolveOptions = field(default_factory=SolveOptions)
     cache: Annotated[Path | None, Folder(), optional("DIR")] = None
-    """Folder that keeps made-up captures and trained scenes for later calls; default: nothing is kept."""
+    """Folder that keeps made-up captures and trained scenes for later calls; default: nothing is stored."""
     iterations: Annotated[Repeats | None, optional("INT")] = None
     """Timed calls of each measurement; default: 100, or 8 without a GPU."""
     quick: bool = False
@@ -127,7 +127,7 @@ def _line(row: dict[str, Any]) -> str:
     if row["failures"]:
         return f"{row['part']}: failed"
     if row["part"] == "quality":
-        place = f"{row['primitive']}, {row['provider']}, {row['views']} views"
-        return f"{place}: mIoU {100 * row['miou']:.2f} % in {row['seconds']:.1f} s"
+        position = f"{row['primitive']}, {row['provider']}, {row['views']} views"
+        return f"{position}: mIoU {100 * row['miou']:.2f} % in {row['seconds']:.1f} s"
     times = ", ".join(f"{name} {result['median']:.3g}" for name, result in row["times"].items())
     return f"{row['part']} at {row['width']}x{row['height']}: {times} ms"

@@ -28,16 +28,14 @@ class View(Options):
     """Measures the viewer's latency in a headless browser: from a motion of the camera to its image on the page.
 
     Drives Chromium on this machine, with prepared frames in place of the renderer: luxel's image stream
-    and, beside it, viser's own messages. Prints a table and writes OUT/view.json, view.md and view.html.
-    With --browser firefox, drives Firefox on a display of its own (Xvfb) and measures luxel's stream alone.
+    and, alongside it, viser's own messages. Prints a table and writes OUT/view.json, view.md and view.html.
 
-    With --client python, clients without a browser take its place: they acknowledge images like a page. They also
+    With --client python, clients without a browser replace it: they acknowledge images like a page. They also
     measure a rendered scene and several clients at a time.
 
     Examples:
         luxel bench view
         luxel bench view --seconds 5 --size 1920x1080
-        luxel bench view --browser firefox
         luxel bench view --megabits 8
         luxel bench view bonsai.splat --client python
         luxel bench view --client python --clients 1 4 16 --megabits 8
@@ -62,7 +60,7 @@ class View(Options):
     size: str = "1280x720"
     """Size of the browser's window as WIDTHxHEIGHT."""
     browser: Annotated[str, tyro.conf.arg(metavar="PATH")] = CHROMIUM
-    """Chromium or Firefox (128 or newer, with Xvfb) to run: a path, or `firefox`."""
+    """Chromium to run."""
     out: Annotated[Path, Folder(), tyro.conf.arg(metavar="DIR")] = Path("bench")
     """Folder for the report; an earlier one in it is replaced."""
 
@@ -104,8 +102,8 @@ class View(Options):
 
     @staticmethod
     def _render(path: Path, device: torch.device) -> dict[str, Any]:
-        from luxel.scenes.loader import LoadOptions
-        from luxel.scenes.loaders import open_scene
+        from luxel.scenes.loading.loader import LoadOptions
+        from luxel.scenes.loading.loaders import open_scene
 
         scene = open_scene(path, LoadOptions(device=device))
         return {"scene": scene, "scene_name": path.resolve().stem}

@@ -52,7 +52,7 @@ def _reason(trainer: Trainer, result: TrainResult, cores: int, share: float) -> 
     if (trainer.config.target_minutes or 1) < 1:
         return f"{few} training was limited to less than a minute. {longer}"
     if trainer.device.type == "cpu" and share < BUSY:
-        return f"{few} other processes kept the processor busy. Without them it is reached, or {longer}"
+        return f"{few} other processes occupied the processor. Without them it is reached, or {longer}"
     return f"{few} this machine is slower than two free cores. {longer}"
 
 
@@ -81,7 +81,7 @@ class Demo(Options):
 
     def execute(self) -> int:
         """Trains, evaluates and serves; returns the exit status."""
-        from luxel.scenes.runs import is_run
+        from luxel.scenes.loading.run_results import is_run
         from luxel.viewer.progress import describe, opening
         from luxel.viewer.scene_loading.capture_options import Origin
         from luxel.viewer.scene_loading.runs import delete_run, new_run_folder

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from luxel.render.backends import Backend
 from luxel.render.bounds import Every, Folder, Megapixels, Options, Pixels
 from luxel.render.errors import LuxelError
+from luxel.render.raster import Backend
 from luxel.render.train.config import TrainConfig
 from luxel.viewer.doctor import facts as machine_facts
 from luxel.viewer.options import DeviceName, optional, pick_device
@@ -49,7 +49,7 @@ class Eval(Options):
     split: Literal["test", "train"] = "test"
     """Views to evaluate on: those held out, or those trained on."""
     out: Annotated[Path | None, Folder(), optional("DIR")] = None
-    """Folder of the report; default: eval/ in the run, or NAME-eval beside a scene file. An earlier report in it is
+    """Folder of the report; default: eval/ in the run, or NAME-eval alongside a scene file. An earlier report in it is
     replaced, and no other files."""
     force: bool = False
     """Replace other files that have names of files of the report too: index.html, report.json, images/*.jpg."""
@@ -70,7 +70,7 @@ class Eval(Options):
     """Compute the PSNR after an affine fit of each render's colours too, which leaves out differences of exposure and
     white balance. Always done for runs that learnt the exposure of their images."""
     refined: bool = False
-    """Compute the PSNR with each camera moved to where the scene looks most like its photograph too, which leaves out
+    """Compute the PSNR with each camera moved to where the scene looks most like its image too, which leaves out
     errors of the poses. Always done for runs that refined the poses of their images."""
     json: bool = False
     """Print JSON instead of a table."""
@@ -90,9 +90,9 @@ class Eval(Options):
         from luxel.render.runs.folder.run_config import has_config
         from luxel.render.train.resume import read_config
         from luxel.render.train.start import scene_extent
-        from luxel.scenes.loader import LoadOptions
-        from luxel.scenes.loaders import open_scene
-        from luxel.scenes.runs import check_axes, is_field_run
+        from luxel.scenes.loading.loader import LoadOptions
+        from luxel.scenes.loading.loaders import open_scene
+        from luxel.scenes.loading.run_results import check_axes, is_field_run
         from luxel.viewer.progress import describe, opening
         from luxel.viewer.reports.scoring import background_of, psnr_in_words, score
         from luxel.viewer.scene_loading.learned_views import cameras_of_run, refined_views, shutters_of_run
@@ -169,7 +169,7 @@ class Eval(Options):
 
         from luxel.render.fields.peers.tinycudann_field import evaluate_by_luxel
         from luxel.render.fields.training.trainer import in_words
-        from luxel.scenes.runs import load_run_field
+        from luxel.scenes.loading.run_results import load_run_field
         from luxel.viewer.progress import opening
         from luxel.viewer.reports.evaluation_report import RECORD, writing
         from luxel.viewer.scene_loading.field_data import FieldOrigin
@@ -191,7 +191,7 @@ class Eval(Options):
         return 0
 
     def _origin(self) -> Origin:
-        from luxel.scenes.runs import is_run
+        from luxel.scenes.loading.run_results import is_run
         from luxel.viewer.scene_loading.capture_options import Origin, load_origin
 
         if not is_run(self.scene) and self.capture is None:
@@ -214,9 +214,9 @@ class Eval(Options):
         return origin
 
     def _output(self) -> OutputFolder:
-        """The folder of the report; refused before long work where other files are in its place."""
+        """The folder of the report; refused before long work where other files are at its path."""
         from luxel.render.storage.folder import OutputFolder
-        from luxel.scenes.runs import is_field_run, is_run
+        from luxel.scenes.loading.run_results import is_field_run, is_run
         from luxel.viewer.reports.evaluation_report import PAGE, RECORD, check_writable, report_of_run
 
         if self.out is None and is_run(self.scene):

@@ -11,7 +11,7 @@ import tyro
 
 from luxel.render.bounds import Bounds, Folder, Megapixels, Options, Pixels
 from luxel.render.train.presets import preset
-from luxel.scenes.captures.panoramas.layout import PanoramaOptions
+from luxel.scenes.captures.panorama_options import PanoramaOptions
 from luxel.viewer.options import DepthValues, DeviceName, MaskUse, PoseUse, optional, pick_device
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 class Inspect(Options):
     """Checks a capture before it is trained on, and says what is wrong with it.
 
-    Finds poses that do not fit, photographs that are blurred, brighter or darker than the others, or show the same as
-    another one, sides that nobody photographed, and masks or depth maps that contradict the others. --out writes a page
-    with all photographs, cameras and points, and inspect.json. Held-out views are checked as well. Memory and time of a
+    Finds poses that do not fit, images that are blurred, brighter or darker than the others, or show the same as
+    another one, sides that no view shows, and masks or depth maps that contradict the others. --out writes a page
+    with all images, cameras and points, and inspect.json. Held-out views are checked as well. Memory and time of a
     training on this machine are estimated.
 
     Examples:
@@ -115,12 +115,12 @@ def facts_of(inspection: Inspection, expected: TrainingEstimate | None = None) -
 
     capture, measures = inspection.capture, inspection.measures
     views = capture.views
-    seen = np.isfinite(measures.samples).any(1).sum()
+    visible = np.isfinite(measures.samples).any(1).sum()
     facts = {
         "format": capture.format,
         "photographs": f"{len(views)}, of which {len(capture.test)} are held out ({capture.holdout})",
         "size": _sizes(inspection),
-        "points": f"{len(capture.points.xyz):,}; {seen} of {len(views)} photographs see some of them",
+        "points": f"{len(capture.points.xyz):,}; {visible} of {len(views)} images see some of them",
     }
     if capture.pose_report:
         facts["poses"] = capture.pose_report
@@ -135,10 +135,10 @@ def facts_of(inspection: Inspection, expected: TrainingEstimate | None = None) -
     if capture.exposures:
         stops = list(capture.exposures.values())
         facts["exposure"] = (
-            f"over {max(stops) - min(stops):.1f} stops, by EXIF of {len(stops)} of {len(views)} photographs"
+            f"over {max(stops) - min(stops):.1f} stops, by EXIF of {len(stops)} of {len(views)} images"
         )
     if capture.depths:
-        facts["depth maps"] = f"of {len(capture.depths)} of {len(views)} photographs"
+        facts["depth maps"] = f"of {len(capture.depths)} of {len(views)} images"
     times = {view.time for view in views}
     if len(times) > 1:
         facts["times"] = f"{len(times)}, from {min(times):g} to {max(times):g}"

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from luxel.render.backends import Backend
 from luxel.render.bounds import Bounds, ImageSide, Options, Time
 from luxel.render.errors import LuxelError
+from luxel.render.raster import Backend
 from luxel.viewer.options import DeviceName, optional, pick_device
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Render(Options):
     the viewer (its panel "Camera path") or by nerfstudio; --frames resamples it smoothly.
 
     A dynamic scene plays once, from the first time of its capture to the last. Where the path, or the capture with
-    --at photographs, has times, each frame shows the time of its place on the path.
+    --at photographs, has times, each frame shows the time of its position on the path.
 
     Examples:
         luxel render runs/first
@@ -56,7 +56,8 @@ class Render(Options):
     """Folder of a run, a scene file (.ply, .compressed.ply, .splat, .ksplat, .spz, .sog, .glb or .safetensors), or a
     mesh (.glb, .obj, .ply or .stl)."""
     out: Annotated[Path | None, optional("PATH")] = None
-    """Video (.mp4, .mov, .mkv, .webm) or folder of PNG files; default: an MP4 in the run folder or beside the file."""
+    """Video (.mp4, .mov, .mkv, .webm) or folder of PNG files; default: an MP4 in the run folder or alongside the
+    file."""
     capture: Annotated[Path | None, optional("CAPTURE")] = None
     """Take cameras and times from this capture; default: the one that the run was trained on."""
     path: Annotated[Path | None, optional("JSON")] = None
@@ -82,8 +83,8 @@ class Render(Options):
     exposure: Annotated[float, Bounds(-32, 32)] = 0.0
     """Fields of HDR images: multiply linear colours by 2 to this power before they are clamped and shown in sRGB."""
     sun: Annotated[tuple[Direction, Direction, Direction] | None, optional("X Y Z")] = None
-    """Distance fields and volumes: light them by a sun in this direction, with shadows. Volumes are then drawn by delta
-    tracking, with some noise."""
+    """Distance fields and volumes: light them by a sun in this direction, with shadows. Volumes are then rendered by
+    delta tracking, with some noise."""
     window: Annotated[Window | None, optional("LEFT TOP WIDTH HEIGHT")] = None
     """Fields of images: render this part of the image, in pixels of the image that the field was trained on."""
     transparent: bool = False
@@ -103,8 +104,8 @@ class Render(Options):
     def execute(self) -> int:
         """Renders and writes; returns the exit status."""
         from luxel.render.scene import FlatImage
-        from luxel.scenes.loader import LoadOptions
-        from luxel.scenes.loaders import open_scene
+        from luxel.scenes.loading.loader import LoadOptions
+        from luxel.scenes.loading.loaders import open_scene
         from luxel.viewer.progress import counting
         from luxel.viewer.video import require_output, write_video
 
@@ -220,8 +221,8 @@ class Render(Options):
         import torch
 
         from luxel.render.runs.folder.provenance import UntrustedRunError
+        from luxel.scenes.loading.run_results import has_capture
         from luxel.scenes.paths import interpolate, interpolate_times, load_path, orbit, orbit_like
-        from luxel.scenes.runs import has_capture
 
         if self.path is not None:
             path = load_path(self.path)
@@ -331,7 +332,7 @@ class Render(Options):
             yield to_bytes(torch.cat([rgb / alpha.clamp_min(1e-4)[..., None], alpha[..., None]], -1))
 
     def _default_out(self) -> Path:
-        from luxel.scenes.runs import is_run
+        from luxel.scenes.loading.run_results import is_run
 
         name = "orbit" if self.path is None else self.path.stem
         if is_run(self.scene):
@@ -339,7 +340,7 @@ class Render(Options):
         return self.scene.with_name(f"{self.scene.stem}-{name}.mp4")
 
     def _output(self, path: Path) -> OutputFile:
-        from luxel.scenes.runs import is_run
+        from luxel.scenes.loading.run_results import is_run
         from luxel.viewer.video import OutputFile
 
         return OutputFile(path, run=self.scene if is_run(self.scene) else None, force=self.force)

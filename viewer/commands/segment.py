@@ -63,7 +63,7 @@ class Segment(Options):
     box: Annotated[tuple[BoxOption, ...], tyro.conf.UseAppendAction, optional("VIEW X0 Y0 X1 Y1")] = ()
     """A box around an object, pixels; may be given several times."""
     exclude: Annotated[tuple[Click, ...], tyro.conf.UseAppendAction, optional("VIEW X Y")] = ()
-    """A point beside the object, in a view with a click or a box on it; may be given several times."""
+    """A point next to the object, in a view with a click or a box on it; may be given several times."""
     name: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, optional("NAME")] = ()
     """Name of an object; may be given several times. Default: object-1, object-2, ..."""
     masks: Annotated[Path | None, optional("DIR")] = None
@@ -71,7 +71,7 @@ class Segment(Options):
     auto: bool = False
     """Find objects by a grid of points, merged over views."""
     kept: bool = False
-    """Vote again from the masks that are kept, for example after the run was trained further."""
+    """Vote again from the masks that are retained, for example after the run was trained further."""
     views: Annotated[int, Bounds(1, 1000)] = 8
     """Views that the segmenter looks at, at most."""
     segmenter: SegmenterName = "mobile-sam"
@@ -97,7 +97,8 @@ class Segment(Options):
             save_objects,
             scene_digest,
         )
-        from luxel.scenes.runs import load_any_scene, run_folder
+        from luxel.scenes.loading.run_results import run_folder
+        from luxel.scenes.loading.scene_files import load_any_scene
 
         self._check()
         folder, device = run_folder(self.run), pick_device(self.device)
@@ -191,7 +192,7 @@ class Segment(Options):
     def _from_kept(self, scene: Parameters, capture: Capture, before: Objects) -> tuple[Objects, list[str]]:
         if not before.maps:
             raise LuxelError(
-                f"{self.run}: no masks are kept: all objects of this run were made by hand.",
+                f"{self.run}: no masks are retained: all objects of this run were made by hand.",
                 "Give --click VIEW X Y, --masks DIR or --auto.",
             )
         return self._voted(scene, capture, before, before.maps)
@@ -208,7 +209,7 @@ class Segment(Options):
         for view, labels in zip(views, maps.values(), strict=True):
             if tuple(labels.shape) != (view.camera.height, view.camera.width):
                 raise LuxelError(
-                    f"{view.name}: the kept mask is {labels.shape[1]}x{labels.shape[0]} pixels, the view "
+                    f"{view.name}: the retained mask is {labels.shape[1]}x{labels.shape[0]} pixels, the view "
                     f"{view.camera.width}x{view.camera.height}.",
                     "Open the capture as before, or segment it again with --replace.",
                 )
@@ -280,7 +281,7 @@ class Segment(Options):
         entry: SceneObject | None = None
         for index, (view, prompt) in enumerate(given):
             place = find_view(views, view)
-            if index < named:  # points beside the object follow it
+            if index < named:  # points next to the object follow it
                 name = self.name[index if len(self.name) > 1 else 0] if self.name else _unused(objects)
                 entry = objects.named(name) or objects.add(name)
             assert entry is not None

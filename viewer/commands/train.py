@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from luxel.render.backends import rasterizer
 from luxel.render.bounds import Bounds, Every, Folder, Megapixels, Options, Pixels
 from luxel.render.errors import LuxelError
+from luxel.render.raster import rasterizer
 from luxel.render.runs.folder.owner import own
 from luxel.render.train.config import TrainConfig
-from luxel.scenes.captures.panoramas.layout import PanoramaOptions
+from luxel.scenes.captures.panorama_options import PanoramaOptions
 from luxel.viewer.options import (
     DepthValues,
     DeviceName,
@@ -41,10 +41,10 @@ class TrainOptions(TrainConfig):
 class Train(Options):
     """Trains a scene from a capture and measures its quality.
 
-    CAPTURE is a folder of images or panoramas or a video (whose poses are computed by structure from motion and kept),
-    films of several calibrated cameras, a COLMAP model with images/ and sparse/0, or a transforms.json of nerfstudio,
-    instant-ngp or Blender. Some views are held out of training and measured at the end: the data set's own test views,
-    else every 8th.
+    CAPTURE is a folder of images or panoramas or a video (whose poses are computed by structure from motion and
+    retained), films of several calibrated cameras, a COLMAP model with images/ and sparse/0, or a transforms.json of
+    nerfstudio, instant-ngp or Blender. Some views are held out of training and measured at the end: the data set's own
+    test views, else every 8th.
 
     The run folder holds config.json, metrics.jsonl, checkpoints/, renders/ (held-out image and render side by side),
     scene.ply (readable by other viewers) and eval/index.html. Ctrl-C saves a checkpoint; --resume continues from it
@@ -98,10 +98,10 @@ class Train(Options):
     """Use of masks and alpha. cutout: train the object only; ignore: masked pixels do not count; none: masks are not
     used; auto: cutout if masks outline an object."""
     object: bool = False
-    """Of photographs and videos: mask the object in the middle (MobileSAM) before poses are estimated, and train it
+    """Of images and videos: mask the object in the middle (MobileSAM) before poses are estimated, and train it
     alone; for turntables, where the object moves and all else stays."""
     poses: PoseUse = "keep"
-    """Of captures that have poses. keep: as they are; refine: by bundle adjustment over matched features, kept in their
+    """Of captures that have poses. keep: as they are; refine: by bundle adjustment over matched features, in their
     coordinates."""
     depth_values: DepthValues = "z"
     """What depth maps hold. z: distances along the camera's axis; ray: from its centre; inverse: inverse z, as
@@ -112,10 +112,10 @@ class Train(Options):
     """PLY file of points in the coordinates of the poses, such as a LiDAR scan, for --depth points or all; default: the
     points of the capture."""
     lens: LensUse = "undistort"
-    """Of photographs with a fisheye or a distorted lens. undistort: they become pinhole images, cropped to 120 degrees;
+    """Of images with a fisheye or a distorted lens. undistort: they become pinhole images, cropped to 120 degrees;
     keep: they are trained as they are, with all that they show."""
     check_capture: bool = True
-    """Look for what is wrong with some of the photographs while training starts, as `luxel inspect` does with all."""
+    """Look for what is wrong with some of the images while training starts, as `luxel inspect` does with all."""
     panorama: PanoramaOptions = field(default_factory=PanoramaOptions)
     preset: str = "default"
     """Values that all options below start from."""
@@ -139,8 +139,9 @@ class Train(Options):
 
     def execute(self) -> int:
         """Opens the capture, trains, measures; returns the exit status."""
-        from luxel.scenes.captures.images.video import video_file
-        from luxel.scenes.runs import load_any_scene, run_folder
+        from luxel.scenes.captures.unposed.video import video_file
+        from luxel.scenes.loading.run_results import run_folder
+        from luxel.scenes.loading.scene_files import load_any_scene
         from luxel.viewer.progress import describe, opening
         from luxel.viewer.scene_loading.capture_options import Origin
         from luxel.viewer.scene_loading.runs import allow_replacing, discard_unstarted, new_run_folder
@@ -184,7 +185,7 @@ class Train(Options):
                 describe(capture)
                 if capture.depths and config.depth == "none":
                     print(
-                        f"depth maps: of {len(capture.depths)} photographs, not used; --depth maps trains with them."
+                        f"depth maps: of {len(capture.depths)} images, not used; --depth maps trains with them."
                     )
                 start = None if self.start_from is None else load_any_scene(self.start_from)
                 return fit(

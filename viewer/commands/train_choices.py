@@ -87,7 +87,7 @@ def starting_config(arguments: Sequence[str]) -> TrainConfig:
         config = preset(name or "default", primitive or "gaussians")
     else:
         from luxel.render.train.resume import read_config, require_resumable
-        from luxel.scenes.runs import run_folder
+        from luxel.scenes.loading.run_results import run_folder
 
         config, body = read_config(run_folder(Path(folder)))
         require_resumable(run_folder(Path(folder)), body)

@@ -86,7 +86,7 @@ class TrainField(Options):
             return True
         if (folder := given(arguments, "--resume")) is None:
             return False
-        from luxel.scenes.runs import is_field_run
+        from luxel.scenes.loading.run_results import is_field_run
 
         return is_field_run(Path(folder))
 
@@ -100,7 +100,7 @@ class TrainField(Options):
         command = TrainField()
         if (resumed := given(arguments, "--resume")) is not None:
             from luxel.render.runs.folder.run_folder import RunFolder
-            from luxel.scenes.runs import run_folder
+            from luxel.scenes.loading.run_results import run_folder
 
             folder = run_folder(Path(resumed))
             _require_run_of(folder, given(arguments, "--field"))
@@ -167,7 +167,7 @@ class TrainField(Options):
 
     def _folder_and_origin(self) -> tuple[Path, FieldOrigin]:
         from luxel.render.runs.folder.run_folder import RunFolder
-        from luxel.scenes.runs import run_folder
+        from luxel.scenes.loading.run_results import run_folder
         from luxel.viewer.scene_loading.capture_options import Origin
         from luxel.viewer.scene_loading.field_data import FieldOrigin, require_kind
         from luxel.viewer.scene_loading.runs import allow_replacing, new_run_folder

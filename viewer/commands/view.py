@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from luxel.render.backends import Backend
 from luxel.render.bounds import Options
 from luxel.render.errors import LuxelError
+from luxel.render.raster import Backend
 from luxel.viewer.attach import NOTICE, NoAnswerError, RunConnection, RunEnded, check, connect
 from luxel.viewer.options import DeviceName, Serve, optional, pick_device
 
@@ -110,7 +110,7 @@ class ViewScene(Options):
             raise LuxelError(f"{second}: this is the first scene again.", "Give another run or scene file.")
 
     def _attach(self) -> tuple[RunConnection, dict[str, Any]] | None:
-        """A connection to a run that is training, and what its viewer is to show beside it; None if none is."""
+        """A connection to a run that is training, and what its viewer is to show alongside it; None if none is."""
         paths = (self.scene, self.second)
         for path, other in zip(paths, paths[::-1], strict=True):
             if path is None or not path.is_dir():

@@ -43,7 +43,7 @@ class Autosave:
 
     Args:
         folder: made when the first edit is written; what an earlier session left there and `resume` has not taken up
-            is then moved to a folder beside it, with the suffix ``.previous``.
+            is then moved to a folder alongside it, with the suffix ``.previous``.
         scene: as it was opened.
         identity: its `fingerprint`, if that is known already.
 
@@ -115,7 +115,8 @@ class Autosave:
             log.exception("The edits could not be saved in %s.", self.folder)
 
     def _start(self) -> None:
-        """Moves aside what an earlier session left, unless that was resumed; of the sessions before, one is kept."""
+        """Moves aside what an earlier session left, unless that was resumed; of the sessions before, one is
+        retained."""
         if self._fresh:
             if (self.folder / LIST).is_file():
                 before = self.folder.with_name(self.folder.name + PREVIOUS)

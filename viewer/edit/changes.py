@@ -18,14 +18,14 @@ CHUNK = 1 << 16  # rows that are changed at a time on a CPU
 
 @dataclass
 class State:
-    """What edits change. Tensors are replaced, never written to, so that a scene that is being drawn stays as it is.
+    """What edits change. Tensors are replaced, never written to, so that a scene that is being rendered stays as it is.
 
     Args:
         scene: all rows, also deleted ones.
         masks: "selected", "hidden" and "deleted", bool [N].
         sets: named selections.
         objects: of all rows, without their label maps; replaced, never written to.
-        keep: called with other objects before they take the place of ``objects``; raises LuxelError to refuse them.
+        keep: called with other objects before they replace ``objects``; raises LuxelError to refuse them.
     """
 
     scene: Parameters

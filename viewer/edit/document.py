@@ -1,4 +1,4 @@
-"""A scene that is being edited: its state, its history, and what is drawn and saved of it."""
+"""A scene that is being edited: its state, its history, and what is rendered and saved of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from luxel.render.primitives import Parameters
 from luxel.render.primitives.similarity import Similarity
 from luxel.render.segment.objects import Objects
 from luxel.scenes import save_scene
-from luxel.scenes.files.scenes.scene_format import SceneFacts
+from luxel.scenes.files.scene_format import SceneFacts
 from luxel.viewer.edit import operations
 from luxel.viewer.edit.changes import Edit, State, no_objects
 from luxel.viewer.edit.history import History
@@ -37,7 +37,7 @@ class Document:
         history: a new one; None: one whose older edits wait in a temporary file of the system's folder.
         objects: of the scene; None: none.
         keep: see `State`; None: objects live as long as the document.
-        facts: written into files beside the primitives; None: none.
+        facts: written into files next to the primitives; None: none.
 
     Attributes:
         state: all rows, masks, named selections and objects.
@@ -79,7 +79,7 @@ class Document:
 
     @property
     def numbers(self) -> dict[str, int]:
-        """How many rows are kept, hidden and selected."""
+        """How many rows are retained, hidden and selected."""
         masks = self.state.masks
         stacked = torch.stack([masks["deleted"], masks["hidden"] & ~masks["deleted"], masks["selected"]])
         deleted, hidden, selected = stacked.sum(1).tolist()
@@ -133,7 +133,7 @@ class Document:
         return self.select(self.neighbourhood().grow(self.selected, self.shown), title="Grow")
 
     def shrink(self) -> bool:
-        """Removes those from the selection that are beside others that are shown."""
+        """Removes those from the selection that are next to others that are shown."""
         return self.select(self.neighbourhood().shrink(self.selected, self.shown), title="Shrink")
 
     def select_set(self, name: str, mode: Mode = "replace") -> bool:
@@ -178,7 +178,7 @@ class Document:
         Args:
             highlight: tint the selection.
             preview: shows the selection transformed, without an edit.
-            selected: tint these rows in place of the selection, bool [N].
+            selected: tint these rows instead of the selection, bool [N].
         """
         state = self.state
         tinted = self.selected if selected is None else selected

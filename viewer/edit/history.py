@@ -30,7 +30,7 @@ class History:
 
     Args:
         folder: for the files; None: the system's folder for temporary files.
-        max_bytes: of edits in memory; the next one to undo and to redo are kept there in any case.
+        max_bytes: of edits in memory; the next one to undo and to redo are retained there in any case.
     """
 
     def __init__(self, folder: Path | None = None, max_bytes: int = MAX_BYTES) -> None:
@@ -130,7 +130,7 @@ class History:
 
 @dataclass(eq=False)
 class _Entry:
-    """An edit in memory or (None) its place in the file: offset and length."""
+    """An edit in memory or (None) its position in the file: offset and length."""
 
     title: str
     edit: Edit | None
@@ -193,7 +193,7 @@ class _Stack:
         return self.entries[self._in_file] if self._in_file < len(self.entries) - 1 else None
 
     def write(self, content: bytes, place: int) -> None:
-        """Writes behind the end of the file.
+        """Writes after the end of the file.
 
         Raises:
             OSError: there is no place.

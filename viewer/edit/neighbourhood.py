@@ -1,4 +1,4 @@
-"""Growing and shrinking of selections by nearest neighbours, with a graph that is kept while it fits."""
+"""Growing and shrinking of selections by nearest neighbours, with a graph that is retained while it fits."""
 
 from __future__ import annotations
 

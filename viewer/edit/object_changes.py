@@ -85,7 +85,7 @@ class ObjectsChange:
         """Makes the change, unless the objects are other ones.
 
         Raises:
-            LuxelError: the objects cannot be kept; nothing changes.
+            LuxelError: the objects cannot be retained; nothing changes.
         """
         objects = state.objects
         known = {entry.label: entry for entry in objects.objects}
@@ -116,7 +116,7 @@ class ObjectsChange:
         return replace(objects, labels=labels, by_hand=hand, objects=listed)
 
     def tensors(self) -> dict[str, Tensor]:
-        """What a file needs beside `text`."""
+        """What a file needs besides `text`."""
         parts = {"before": self.before, "after": self.after}
         marks = {f"{name}.labels": part.labels for name, part in parts.items()}
         hands = {f"{name}.by_hand": part.by_hand for name, part in parts.items()}

@@ -41,9 +41,9 @@ def object_counts(state: State) -> list[ObjectCount]:
     )  # by label, deleted, hidden, selected
     kept, shown = counted[:, 0].sum((1, 2)).tolist(), counted[:, 0, 0].sum(1).tolist()
     deleted, selected = counted[:, 1].sum((1, 2)).tolist(), counted[..., 1].sum((1, 2)).tolist()
-    whole = max(1, sum(kept))
+    full = max(1, sum(kept))
     return [
-        ObjectCount(entry, kept[i], shown[i], deleted[i], selected[i], kept[i] / whole)
+        ObjectCount(entry, kept[i], shown[i], deleted[i], selected[i], kept[i] / full)
         for entry in state.objects.objects
         for i in (entry.label,)
     ]

@@ -153,15 +153,15 @@ def remove_object(state: State, label: int, voted: bool) -> Edit:
     Args:
         state: of the document.
         label: of the object.
-        voted: whether prompts or masks that are kept have this label.
+        voted: whether prompts or masks that are retained have this label.
 
     Raises:
-        LuxelError: there is no such object, or its masks are kept.
+        LuxelError: there is no such object, or its masks are retained.
     """
     entry = _entry(state, label)
     if voted:
         raise LuxelError(
-            f"{entry.name} was made by `luxel segment`, and its masks are kept.",
+            f"{entry.name} was made by `luxel segment`, and its masks are retained.",
             "Drop all objects of the run by `luxel segment RUN --masks DIR --replace`.",
         )
     rows = state.objects.labels == label
@@ -187,16 +187,16 @@ def grow_object(document: Document, label: int) -> Edit:
 
 
 def shrink_object(document: Document, label: int) -> Edit:
-    """Takes those primitives away from an object that are beside others that are shown.
+    """Takes those primitives away from an object that are next to others that are shown.
 
     Raises:
-        LuxelError: there is no such object, none of it is beside others, or nothing would be left of it.
+        LuxelError: there is no such object, none of it is next to others, or nothing would be left of it.
     """
     state = document.state
     entry, rows = _entry(state, label), rows_of(state, label) & state.shown
     lost = rows & ~document.neighbourhood().shrink(rows, state.shown)
     if not bool(lost.any()):
-        raise LuxelError(f"{entry.name} is beside nothing that is shown.", "Show what surrounds it.")
+        raise LuxelError(f"{entry.name} is next to nothing that is shown.", "Show what surrounds it.")
     if torch.equal(lost, rows):
         raise LuxelError(f"nothing would be left of {entry.name}.", "Subtract a selection from it instead.")
     return Edit(f"Shrink {entry.name}", (ObjectsChange.labelled(state.objects, lost, 0),))

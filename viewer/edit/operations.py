@@ -131,7 +131,7 @@ def scale_opacity(state: State, factor: float) -> Edit:
 
 
 def store_set(state: State, name: str) -> Edit:
-    """Stores the selection under a name, in place of one of that name."""
+    """Stores the selection under a name; replaces one of that name."""
     return Edit(f"Store {name}", (SetChange(name, PackedMask(state.masks["selected"])),))
 
 

@@ -1,7 +1,7 @@
 """Points within a polygon or near a stroke: a grid of tiles decides for most points, a test of each edge for the rest.
 
 A tile that the border does not come near lies inside or outside as a whole. With S edges the grid has about
-GRID_WORK / S tiles, so that it costs little beside the points.
+GRID_WORK / S tiles, so that it costs little alongside the points.
 """
 
 from __future__ import annotations

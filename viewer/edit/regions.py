@@ -68,7 +68,7 @@ class ScreenPoints:
     Args:
         centres: [N, 3], world coordinates.
         camera: one camera, on their device.
-        depth: z of what is seen, [h, w] in any resolution, 0 where nothing is; None: all centres count, hidden ones
+        depth: z of what is visible, [h, w] in any resolution, 0 where nothing is; None: all centres count, hidden ones
             too.
         tolerance: how far behind the depth a centre still counts as seen, as a fraction of the depth.
     """

@@ -56,7 +56,7 @@ class RunObjects:
             if len(objects.labels) != self._count or objects.scene != self._digest.result():
                 raise LuxelError(
                     "the objects of this run are of another state of its scene.",
-                    f"Vote again from the kept masks: `luxel segment {folder} --kept`.",
+                    f"Vote again from the retained masks: `luxel segment {folder} --kept`.",
                 )
         except LuxelError as error:
             self.problem = error
@@ -64,7 +64,7 @@ class RunObjects:
         return objects
 
     def keep(self, objects: Objects) -> None:
-        """Writes objects in place of those that were last read or written.
+        """Writes objects instead of those that were last read or written.
 
         Raises:
             LuxelError: the run has other objects, another process writes into its folder, or the file cannot be

@@ -1,1 +1,1 @@
-"""What `luxel export` makes of a scene besides scene files: meshes, cameras, time slices, page settings."""
+"""What `luxel export` makes of a scene, by what it consists of: scene files, meshes, cameras, time slices."""

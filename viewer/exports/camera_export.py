@@ -22,7 +22,7 @@ def write_cameras(run: Path, out: Path, capture: Path | None = None, *, force: b
     Args:
         run: folder of the run.
         out: folder of the model.
-        capture: in place of the one that the run names.
+        capture: instead of the one that the run names.
         force: replace files of a model there that luxel did not write.
 
     Raises:

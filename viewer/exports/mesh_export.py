@@ -18,8 +18,8 @@ from luxel.render.train.resume import read_config
 from luxel.scenes import save_mesh
 from luxel.scenes.files.meshes.field_mesh import field_mesh
 from luxel.scenes.files.meshes.mesh import Mesh, Texture
-from luxel.scenes.files.scenes.scene_format import SceneFacts
-from luxel.scenes.runs import has_capture
+from luxel.scenes.files.scene_format import SceneFacts
+from luxel.scenes.loading.run_results import has_capture
 from luxel.viewer.exports.mesh_options import MeshFinish
 from luxel.viewer.progress import opening
 from luxel.viewer.scene_loading.capture_options import load_origin
@@ -63,7 +63,7 @@ def write_surface(
     finish: MeshFinish,
     capture_path: Path | None = None,
 ) -> str:
-    """Writes the surface that the photographs' cameras see of a scene; returns what was written, in words.
+    """Writes the surface that the images' cameras see of a scene; returns what was written, in words.
 
     Args:
         run: folder of the run, of whose capture the cameras are.
@@ -72,7 +72,7 @@ def write_surface(
         device: that renders and fuses.
         resolution: see `finished_surface`; None: 512, or 256 without a GPU.
         finish: what is done with the surface.
-        capture_path: of the capture, in place of the one that the run names.
+        capture_path: of the capture, instead of the one that the run names.
 
     Raises:
         LuxelError: the run has no cameras, or as `finished_surface`.

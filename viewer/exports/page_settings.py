@@ -21,7 +21,7 @@ def page_start(folder: Path, capture: Path | None = None) -> dict[str, Any]:
 
     Args:
         folder: of the run.
-        capture: in place of the one that the run names.
+        capture: instead of the one that the run names.
     """
     body = RunFolder.read_body(folder)
     options: dict[str, Any] = {

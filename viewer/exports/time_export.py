@@ -8,7 +8,7 @@ import numpy as np
 
 from luxel.render.primitives import Parameters
 from luxel.scenes import save_time_slices
-from luxel.scenes.files.scenes.scene_format import SceneFacts
+from luxel.scenes.files.scene_format import SceneFacts
 from luxel.scenes.files.scenes.time_slices import FRAME
 
 

@@ -138,7 +138,7 @@ def wrap_outputs(closed: Container[int] = ()) -> None:
 
 
 @contextlib.contextmanager
-def drawn_outputs() -> Iterator[None]:
+def rendered_outputs() -> Iterator[None]:
     """A context in which control characters go as they are, for coloured help texts."""
     with (
         contextlib.redirect_stdout(getattr(sys.stdout, "rich_proxied_file", sys.stdout)),

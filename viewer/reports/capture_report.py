@@ -1,4 +1,4 @@
-"""The page about a capture: what was found, cameras and points to be turned, and all photographs."""
+"""The page about a capture: what was found, cameras and points to be turned, and all images."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def write_report(
         The path of the page.
 
     Raises:
-        ForeignFileError: something that luxel did not make is in the place of a file.
+        ForeignFileError: something that luxel did not make is at the path of a file.
         LuxelError: the folder cannot be written to.
     """
     page = _PAGE.substitute(
@@ -140,7 +140,7 @@ canvas{width:100%;height:28rem;background:#1118;border-radius:.5rem;touch-action
 figure.bad img{outline:3px solid #d33}</style>
 <h1>$title</h1><dl>$facts</dl>$findings
 <h2>Cameras and points</h2><canvas id=view></canvas>
-<p><small>Drag to turn, scroll to zoom. Red: photographs with findings.</small></p>
+<p><small>Drag to turn, scroll to zoom. Red: images with findings.</small></p>
 <h2>Photographs</h2><div class=photographs>$photographs</div>
 <script id=scene type=application/json>$scene</script><script>
 const scene=JSON.parse(document.getElementById('scene').textContent),canvas=document.getElementById('view')

@@ -18,7 +18,7 @@ from luxel.scenes.captures.checks.coverage import check_coverage
 from luxel.scenes.captures.checks.measures import measure, unmeasured
 
 MAX_VIEWS = 120  # that are looked at, evenly spread
-MAX_READ = 400e6  # pixels that are read again for it, where images are not kept in memory
+MAX_READ = 400e6  # pixels that are read again for it, where images are not stored in memory
 FEWEST_VIEWS = 12  # below which nothing can be said
 LOWEST_PRIORITY = 19  # as of `nice`
 

@@ -23,7 +23,7 @@ from PIL import Image
 from luxel.render.errors import LuxelError
 from luxel.render.metrics.evaluate import FURTHER
 from luxel.render.runs.folder.run_folder import RunFolder
-from luxel.render.runs.folder.strict_json import LARGEST, JsonError, parse_object
+from luxel.render.runs.strict_json import LARGEST, JsonError, parse_object
 from luxel.render.storage.batch import Batch
 from luxel.render.storage.descriptors import open_regular
 from luxel.render.storage.folder import OutputFolder
@@ -40,7 +40,7 @@ MORE = {  # scores that are there only where they were computed: name and meanin
     ),
     "psnr_refined": (
         "PSNR, refined",
-        "from the camera pose nearest to each photograph: without errors of the poses",
+        "from the camera pose nearest to each image: without errors of the poses",
     ),
     "depth_mean": ("Depth, mean error", "absolute, in units of the capture, where the depth is known"),
     "depth_relative": ("Depth, relative error", "mean of the error divided by the known depth"),
@@ -101,7 +101,7 @@ class Report:
         names: of the views that will be added, in order, to check early whether their images can be written.
 
     Raises:
-        ForeignFileError: something that luxel did not make is in the place of a file (also from its methods).
+        ForeignFileError: something that luxel did not make is at the path of a file (also from its methods).
         LuxelError: the folder cannot be written (also from its methods).
     """
 

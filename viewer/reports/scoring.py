@@ -67,7 +67,7 @@ def score(
         The scores, and the path of index.html.
 
     Raises:
-        ForeignFileError: something that luxel did not make is in the place of a file of the report.
+        ForeignFileError: something that luxel did not make is at the path of a file of the report.
         LuxelError: there are no views, or the folder cannot be written.
     """
     names = [view.name for view in views]

@@ -10,12 +10,12 @@ from typing import Any
 from luxel.render.errors import LuxelError
 from luxel.render.runs.folder.provenance import UntrustedRunError, is_inside, require_trusted
 from luxel.render.runs.folder.run_folder import RunFolder
-from luxel.render.runs.folder.strict_json import JsonError, validated
+from luxel.render.runs.strict_json import JsonError, validated
 from luxel.render.train.config import TrainConfig
 from luxel.scenes import Capture, demo_path, supervise
 from luxel.scenes import open as open_capture
-from luxel.scenes.captures.panoramas.layout import PanoramaOptions
-from luxel.scenes.runs import RunError
+from luxel.scenes.captures.panorama_options import PanoramaOptions
+from luxel.scenes.loading.run_results import RunError
 
 GIVE_CAPTURE = "Give the capture yourself: --capture PATH."
 
@@ -130,7 +130,7 @@ def load_origin(
 
     Args:
         folder: of the run.
-        capture: that the user gives in place of the one that the run was trained on.
+        capture: that the user gives instead of the one that the run was trained on.
         points: file of points that give depth that the user gives.
         adds_depth: whether `Origin.add_depth` will be called.
         remedy: of the error about a capture that the run may not name.

@@ -16,8 +16,8 @@ from luxel.render.fields.data.tiled_image import TiledImage
 from luxel.render.geometry.camera import View
 from luxel.render.native import best_device
 from luxel.render.runs.folder.run_folder import RunFolder
-from luxel.render.runs.folder.strict_json import JsonError, validated
-from luxel.scenes.runs import RunError
+from luxel.render.runs.strict_json import JsonError, validated
+from luxel.scenes.loading.run_results import RunError
 from luxel.viewer.scene_loading.capture_options import GIVE_CAPTURE, Origin, load_origin, require_own_file
 
 LINEAR = (".hdr", ".exr")  # images of linear colours
@@ -31,7 +31,7 @@ class FieldData:
         name: shown to people and used in file names.
         data: as `Application.begin` takes it.
         about: more entries for config.json of the run.
-        views: posed photographs, where there are any.
+        views: posed images, where there are any.
         up: the world's up direction where the data define it, [3].
         background: colour behind the field.
     """
@@ -74,7 +74,7 @@ class FieldOrigin:
 
         Args:
             folder: of the run.
-            data: that the user gives in place of it.
+            data: that the user gives instead of it.
             remedy: of the error about data that the run may not name, see
                 `luxel.viewer.scene_loading.capture_options.load_origin`.
 
@@ -190,8 +190,8 @@ def _hdr_image(origin: FieldOrigin) -> HdrImage:
     """The linear colours of a Radiance HDR or OpenEXR file."""
     from luxel.scenes.files.exr.channels import SUFFIX
     from luxel.scenes.files.exr.values import read_exr
-    from luxel.scenes.files.images.image_decoding import set_max_megapixels
     from luxel.scenes.files.large.radiance_hdr import read_hdr
+    from luxel.scenes.files.pixel_limit import set_max_megapixels
 
     if origin.capture.max_size is not None:
         raise LuxelError("--max-size: HDR images keep their size.", "Leave it out.")
@@ -202,8 +202,8 @@ def _hdr_image(origin: FieldOrigin) -> HdrImage:
 
 def _whole_array(origin: FieldOrigin) -> np.ndarray:
     """The image of a .npy file."""
-    from luxel.scenes.files.images.image_decoding import check_megapixels, set_max_megapixels
     from luxel.scenes.files.large.tiled_images import open_tiled
+    from luxel.scenes.files.pixel_limit import check_megapixels, set_max_megapixels
 
     if origin.capture.max_size is not None:
         raise LuxelError("--max-size: images from .npy files keep their size.", "Leave it out.")

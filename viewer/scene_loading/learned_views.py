@@ -1,4 +1,4 @@
-"""What a run learnt of its views beside the scene, from its newest checkpoint."""
+"""What a run learnt of its views besides the scene, from its newest checkpoint."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from luxel.render.train.views.exposure import Exposure
 from luxel.render.train.views.poses import PoseRefinement
 from luxel.render.train.views.shutters import RollingShutter
 from luxel.scenes import Capture
-from luxel.scenes.runs import is_field_run
+from luxel.scenes.loading.run_results import is_field_run
 
 
 def cameras_of_run(

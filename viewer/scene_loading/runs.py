@@ -26,7 +26,7 @@ from luxel.render.storage.folder import OutputFolder
 from luxel.render.storage.journal import journal
 from luxel.render.storage.manifest import NAME as MANIFEST
 from luxel.scenes import Capture
-from luxel.scenes.runs import (
+from luxel.scenes.loading.run_results import (
     RunError,
 )
 
@@ -168,7 +168,7 @@ def _numbered_folder(stem: str) -> Path:
             return folder
         except FileExistsError:
             if not folder.exists():
-                raise _not_writable(folder, "there is a file in its place") from None
+                raise _not_writable(folder, "there is a file at its path") from None
         except OSError as error:
             raise _not_writable(folder, error.strerror or str(error)) from error
 
@@ -176,7 +176,7 @@ def _numbered_folder(stem: str) -> Path:
 def _not_writable(folder: Path, reason: str) -> RunError:
     return RunError(
         f"{folder}: the run folder cannot be written ({reason}).",
-        "Give a place that you may write to with --run.",
+        "Give a folder that you may write to with --run.",
     )
 
 

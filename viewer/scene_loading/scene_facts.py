@@ -1,4 +1,4 @@
-"""What is known of a scene beside its primitives: of a run from its configuration, of a scene file from the file."""
+"""What is known of a scene alongside its primitives: of a run from its configuration, of a scene file from the file."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 from luxel.render.errors import LuxelError
 from luxel.render.train.config import TrainConfig
 from luxel.scenes import Capture
-from luxel.scenes.files.scenes.scene_facts import facts_from
-from luxel.scenes.files.scenes.scene_format import SceneFacts
-from luxel.scenes.runs import has_capture
+from luxel.scenes.files.scene_facts import facts_from
+from luxel.scenes.files.scene_format import SceneFacts
+from luxel.scenes.loading.run_results import has_capture
 from luxel.viewer.progress import opening
 from luxel.viewer.scene_loading.capture_options import in_words, load_origin
 
@@ -25,7 +25,7 @@ def with_up_of_capture(facts: SceneFacts, path: Path, capture: Path | None = Non
     Args:
         facts: of the scene.
         path: folder of the run, or a scene file.
-        capture: in place of the one that the run names.
+        capture: instead of the one that the run names.
     """
     if facts.up is not None or not has_capture(path):
         return facts

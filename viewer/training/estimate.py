@@ -20,9 +20,9 @@ from luxel.render.train import TrainConfig, Trainer
 from luxel.render.train.config import Resolution
 from luxel.render.train.densify.situation import Situation
 from luxel.render.train.memory import plan as memory_plan
-from luxel.render.train.memory.image_content import image_content
 from luxel.render.train.start import scene_extent
 from luxel.render.train.views.dataset import AHEAD
+from luxel.render.train.views.image_content import image_content
 from luxel.scenes import Capture
 from luxel.viewer.doctor import processor
 
@@ -49,7 +49,7 @@ class TrainingEstimate:
         image_bytes: of the training images on the device.
         device_bytes, host_bytes: of a training.
         first_ms, last_ms: of a step at the start and at the end, measured; None: not measured.
-        seconds: of the whole training without evaluation; None: not measured.
+        seconds: of the complete training without evaluation; None: not measured.
         notes: what memory makes necessary, and why something was not measured.
     """
 
@@ -72,13 +72,13 @@ class TrainingEstimate:
 
     def facts(self) -> dict[str, str]:
         """The estimate by name, for a person."""
-        place = "read from disk step by step" if not self.kept else "kept in the memory of this machine"
-        place += ", streamed to the GPU" if self.gpu and self.streamed else ""
+        position = "read from disk step by step" if not self.kept else "stored in the memory of this machine"
+        position += ", streamed to the GPU" if self.gpu and self.streamed else ""
         host = f"{_gib(self.host_bytes)} of this machine"
         memory = f"{_gib(self.device_bytes)} of the GPU and {host}" if self.gpu else host
         grows = f"up to {self.last:,} {self.noun}"
         facts = {
-            "memory of the images": f"{_gib(self.image_bytes)}, {place}",
+            "memory of the images": f"{_gib(self.image_bytes)}, {position}",
             "memory of a training": f"about {memory} with the preset {self.preset} and {grows}",
         }
         if self.seconds is not None:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from luxel.render.backends import rasterizer
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import Parameters
+from luxel.render.raster import rasterizer
 from luxel.render.raster.primitive_scene import primitive_scene
 from luxel.render.replay import release_memory
 from luxel.render.runs.memory import is_out_of_memory

@@ -189,7 +189,7 @@ class ViewerApp:
         return self.url
 
     def _routes(self) -> Routes:
-        """What this server serves beside viser."""
+        """What this server serves next to viser."""
         servers = {STROKE_PATH: STROKES, SHELL_PATH: self._shells}
         images = {} if self._first_image is None else {FIRST_IMAGE_PATH: self._first_image.answer}
         return Routes(self._streams, servers, (STROKE_SCRIPTS, SHELL_SCRIPTS), images)

@@ -62,7 +62,7 @@ class Pose:
 
     @staticmethod
     def of_camera(camera: Camera, aspect: float | None = None) -> Pose:
-        """The pose of a camera, its field of view widened until a window of ``aspect`` shows the whole image."""
+        """The pose of a camera, its field of view widened until a window of ``aspect`` shows the full image."""
         matrix = camera.cam_to_world.detach().cpu().double().numpy()
         half = math.tan(0.5 * vertical_field(camera))
         own = camera.width / camera.height
@@ -72,7 +72,7 @@ class Pose:
         return Pose(rotation, matrix[:3, 3], 2 * math.atan(half), camera.width, camera.height)
 
     def clamped(self) -> Pose | None:
-        """The pose with a unit rotation, a field of view and a size that can be drawn; None if it is no pose."""
+        """The pose with a unit rotation, a field of view and a size that can be rendered; None if it is no pose."""
         # Plain Python: each camera of each page comes here, and numpy takes four times as long for so few numbers.
         norm = math.hypot(*self.wxyz.tolist())
         near = all(abs(x) <= MAX_COORDINATE for x in self.position.tolist())
@@ -95,7 +95,7 @@ class Pose:
         world_to_cam = np.eye(4)
         world_to_cam[:3, :3], world_to_cam[:3, 3] = rotation.T, -rotation.T @ self.position
         focal = 0.5 * self.height / math.tan(0.5 * self.fov_y)
-        whole = Camera(
+        full = Camera(
             torch.tensor(world_to_cam, dtype=torch.float32),
             torch.tensor([focal, focal, 0.5 * self.width, 0.5 * self.height], dtype=torch.float32),
             self.width,
@@ -103,7 +103,7 @@ class Pose:
             near,
             far,
         )
-        return whole.resized(width, height)
+        return full.resized(width, height)
 
 
 def clamped_size(width: float, height: float) -> tuple[int, int]:
@@ -151,12 +151,12 @@ def find_extent(
         radius = float(np.median(np.linalg.norm(centres - centre, axis=1)))
         upward = -poses[:, :3, 1].mean(0) if up is None else np.asarray(up, float)
     else:
-        places = marks().detach()
-        places = places[:: max(1, len(places) // 100_000)].cpu().double().numpy()
-        places = places[np.isfinite(places).all(axis=1)]
-        centre = np.median(places, axis=0) if len(places) else np.zeros(3)
-        distances = np.linalg.norm(places - centre, axis=1)
-        radius = 3.2 * float(np.quantile(distances, 0.8)) if len(places) else 1.0
+        positions = marks().detach()
+        positions = positions[:: max(1, len(positions) // 100_000)].cpu().double().numpy()
+        positions = positions[np.isfinite(positions).all(axis=1)]
+        centre = np.median(positions, axis=0) if len(positions) else np.zeros(3)
+        distances = np.linalg.norm(positions - centre, axis=1)
+        radius = 3.2 * float(np.quantile(distances, 0.8)) if len(positions) else 1.0
         upward = np.array([0.0, -1.0, 0.0]) if up is None else np.asarray(up, float)
     length = float(np.linalg.norm(upward))
     if not length > 1e-6:
@@ -165,7 +165,7 @@ def find_extent(
 
 
 def first_pose(views: Sequence[View], extent: SceneExtent) -> Pose:
-    """Where a page begins: at the first view, else in front of a scene that has a front, else beside the scene, a
+    """Where a page begins: at the first view, else in front of a scene that has a front, else next to the scene, a
     little above its centre."""
     if views:
         return Pose.of_camera(views[0].camera)
@@ -240,7 +240,7 @@ def place(
     """Puts the camera of a viser client at ``pose``, in messages that the page applies at once.
 
     viser's own setters compute each message from the camera as the page sent it last. A page that moves sends its
-    camera all the time, also between two setters: it would end beside the pose.
+    camera all the time, also between two setters: it would end alongside the pose.
 
     Args:
         client: viser ClientHandle.

@@ -56,7 +56,8 @@ class OfflineClient:
         self.notifications: list[tuple[str, str]] = []
 
     def queue_message(self, message: Any) -> None:
-        """Takes the messages that move the camera, whose new state is set beside them; there is no page for others."""
+        """Takes the messages that move the camera, whose new state is set alongside them; there is no page for
+        others."""
         if not type(message).__name__.startswith("SetCamera"):
             raise TypeError(f"there is no page for a {type(message).__name__}")
 
@@ -82,7 +83,7 @@ class OfflineClient:
 
 
 class _Scene:
-    """The scene of a server, whose background images are kept and not sent."""
+    """The scene of a server, whose background images are retained and not sent."""
 
     def __init__(self, scene: Any, take: Callable[[np.ndarray], None]) -> None:
         self._scene, self._take = scene, take

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from luxel.render.backends import Backend
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
+from luxel.render.raster import Backend
 from luxel.render.scene import Scene
 from luxel.scenes import Capture
-from luxel.scenes.loader import LoadOptions
-from luxel.scenes.loaders import open_scene
-from luxel.scenes.runs import has_capture, is_field_run, is_run
+from luxel.scenes.loading.loader import LoadOptions
+from luxel.scenes.loading.loaders import open_scene
+from luxel.scenes.loading.run_results import has_capture, is_field_run, is_run
 from luxel.viewer.progress import opening
 from luxel.viewer.scene_loading.capture_options import Origin, in_words, load_origin
 from luxel.viewer.scene_loading.learned_views import refined_views
@@ -39,7 +39,7 @@ def open_session(
         device: that draws it.
         backend: rasterizer backend of primitives.
         capture: whose cameras are shown; None: the capture that the run was trained on, if it can be opened.
-        keep_non_finite: of primitives, see `luxel.scenes.files.scenes.scene_files.finite_primitives`.
+        keep_non_finite: of primitives, see `luxel.scenes.files.scene_files.finite_primitives`.
         axes: of a scene file, see `luxel.scenes.load_primitives`.
 
     Raises:

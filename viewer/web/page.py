@@ -12,11 +12,11 @@ import numpy as np
 
 from luxel.render.geometry.camera import View
 from luxel.viewer.edit.masks import Mode
-from luxel.viewer.web.images.shading import Sample
 from luxel.viewer.web.images.stream import ClientStream, StreamReport
 from luxel.viewer.web.images.thumbnails import Thumbnails
 from luxel.viewer.web.navigate import Pose, SceneExtent, first_pose, focused, jump, place, turn_up
 from luxel.viewer.web.session import Session
+from luxel.viewer.web.shading.shading import Sample
 from luxel.viewer.web.transport.sinks import PageSink
 
 log = logging.getLogger("luxel.viewer")
@@ -31,7 +31,7 @@ class Click:
         origin: camera centre, world coordinates, [3].
         direction: from the camera through the pixel, unit length, world coordinates, [3].
         sample: colour, alpha and depth of the scene at this pixel.
-        point: world coordinates of what is seen there, [3]; None where the pixel is empty or there is no depth.
+        point: world coordinates of what is visible there, [3]; None where the pixel is empty or there is no depth.
     """
 
     pixel: tuple[float, float]
@@ -83,7 +83,7 @@ class Page:
 
     @property
     def roomy(self) -> bool:
-        """Whether the panel lies beside the image; on a phone it covers the image."""
+        """Whether the panel lies next to the image; on a phone it covers the image."""
         camera = self.client.camera
         return camera.image_width > min(450, camera.image_height)
 
@@ -169,9 +169,9 @@ class Page:
         return bool(self._clicks)
 
     def focus(self, u: float, v: float) -> None:
-        """Flies half the distance to what is seen at a place of the image, which becomes the centre of rotation.
+        """Flies half the distance to what is visible at a position in the image, which becomes the centre of rotation.
 
-        The direction of view stays. Where nothing is seen, a notification says so.
+        The direction of view stays. Where nothing is visible, a notification says so.
 
         Args:
             u, v: place on the image, from (0, 0) at the upper left to (1, 1) at the lower right corner.
@@ -197,7 +197,7 @@ class Page:
             self.turn_up(self.extent.up)
 
     def _target_of(self, view: View) -> Pose:
-        """The pose that shows a view's whole image."""
+        """The pose that shows a view's full image."""
         camera = self.client.camera
         return Pose.of_camera(view.camera, camera.image_width / max(1, camera.image_height))
 
@@ -264,12 +264,12 @@ class Page:
 
 
 def make_click(pose: Pose, u: float, v: float, sample: Sample) -> Click:
-    """The ray through a place of the image, and the point where it meets the scene.
+    """The ray through a position in the image, and the point where it meets the scene.
 
     Args:
         pose: camera of the page.
         u, v: place on the image in [0, 1], from the upper left.
-        sample: what is seen there; ``depth`` is z along the optical axis.
+        sample: what is visible there; ``depth`` is z along the optical axis.
     """
     half = np.tan(0.5 * pose.fov_y)
     x, y = (2 * u - 1) * half * pose.width / pose.height, (2 * v - 1) * half

@@ -254,7 +254,7 @@ class TrainingSession:
             self._wait_for_budget()
             if not self.trainer.lock.acquire(timeout=LOCK_PATIENCE):
                 raise LuxelError(
-                    f"training has held the scene for {LOCK_PATIENCE:.0f} s.", "The page tries again."
+                    f"training has locked the scene for {LOCK_PATIENCE:.0f} s.", "The page tries again."
                 )
             start = time.monotonic()
             try:

@@ -13,7 +13,7 @@ from luxel.render.storage.descriptors import open_regular
 
 PIECE = 1 << 20  # bytes that are read at once
 MAX_POINTS = 600  # of a series; above, every second one is dropped
-EVENTS = 200  # that are kept
+EVENTS = 200  # that are retained
 RECORDED = {
     "loss": 1.0,
     "psnr": 1.0,
@@ -139,7 +139,7 @@ def _is_number(value: Any) -> bool:
 
 
 def describe(entry: dict[str, Any]) -> str:
-    """What a line of metrics.jsonl reports beside numbers, or an empty string."""
+    """What a line of metrics.jsonl reports besides numbers, or an empty string."""
     if isinstance(changed := entry.get("changed"), dict):
         return "changed " + ", ".join(f"{name} = {value}" for name, value in changed.items())
     if isinstance(test := entry.get("test"), dict):

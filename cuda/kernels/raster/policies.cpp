@@ -60,27 +60,27 @@ int32_t luxel_add_policy(const void* stages, int64_t bytes) {
 }
 
 int64_t luxel_blend_workspace(const luxel_blend_args* args) {
-  const luxel::PolicyStages* const stages = luxel::policy_stages(args->policy);
+  const luxel::PolicyStages* const stages = luxel::policy_stages(args->binned.policy);
   return stages ? stages->blend_workspace(*args) : -1;
 }
 
 int luxel_blend_fwd(const luxel_blend_args* args) {
-  const luxel::PolicyStages* const stages = luxel::policy_stages(args->policy);
+  const luxel::PolicyStages* const stages = luxel::policy_stages(args->binned.policy);
   return stages ? stages->blend(*args, false) : -1;
 }
 
 int luxel_blend_bwd(const luxel_blend_args* args) {
-  const luxel::PolicyStages* const stages = luxel::policy_stages(args->policy);
+  const luxel::PolicyStages* const stages = luxel::policy_stages(args->binned.policy);
   return stages ? stages->blend(*args, true) : -1;
 }
 
 int luxel_label_votes(const luxel_label_votes_args* args) {
-  const luxel::PolicyStages* const stages = luxel::policy_stages(args->policy);
+  const luxel::PolicyStages* const stages = luxel::policy_stages(args->binned.policy);
   return stages ? stages->votes(*args) : -1;
 }
 
 int luxel_label_render(const luxel_label_render_args* args) {
-  const luxel::PolicyStages* const stages = luxel::policy_stages(args->policy);
+  const luxel::PolicyStages* const stages = luxel::policy_stages(args->binned.policy);
   return stages ? stages->labels(*args) : -1;
 }
 

@@ -9,22 +9,27 @@ namespace luxel {
 
 LUXEL_HD int tiles_along(int pixels) { return (pixels + LUXEL_TILE - 1) / LUXEL_TILE; }
 
+// intrinsics: of the camera.
+template <typename T> LUXEL_HD Pinhole<T> load_camera(const luxel_projection& projection, int camera, const T* intrinsics) {
+  return load_pinhole(in<T>(projection.world_to_cam) + 16 * camera, intrinsics, projection.width, projection.height,
+                      projection.near_plane, projection.far_plane);
+}
 // Args: the argument struct of a projection stage.
 template <typename T, typename Args> LUXEL_HD Pinhole<T> load_camera(const Args& args, int camera) {
-  return load_pinhole(in<T>(args.world_to_cam) + 16 * camera, in<T>(args.intrinsics) + 4 * camera, args.width,
-                      args.height, args.near_plane, args.far_plane);
+  return load_camera(args.projection, camera, in<T>(args.projection.intrinsics) + 4 * camera);
 }
 // A camera of the given type, of a stage that has `lens`, and `shutters` where it is a Rolling<T, ..>.
-template <typename T> struct CameraType {};
+template <typename T> struct CameraType {
+  using Type = T;
+};
 template <typename T, typename Args> LUXEL_HD Pinhole<T> load_camera(const Args& args, int camera, CameraType<Pinhole<T>>) {
   return load_camera<T>(args, camera);
 }
 template <typename T, typename Args>
 LUXEL_HD LensCamera<T> load_camera(const Args& args, int camera, CameraType<LensCamera<T>>) {
-  const T* intrinsics = in<T>(args.intrinsics) + (4 + LUXEL_LENS) * camera;
+  const T* intrinsics = in<T>(args.projection.intrinsics) + (4 + LUXEL_LENS) * camera;
   LensCamera<T> out;
-  static_cast<Pinhole<T>&>(out) = load_pinhole(in<T>(args.world_to_cam) + 16 * camera, intrinsics, args.width, args.height,
-                                               args.near_plane, args.far_plane);
+  static_cast<Pinhole<T>&>(out) = load_camera(args.projection, camera, intrinsics);
   load_lens(out, intrinsics + 4);
   return out;
 }

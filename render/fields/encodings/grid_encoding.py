@@ -12,7 +12,7 @@ from luxel.render.fields.applications import application_type
 from luxel.render.fields.config import LOG2_ENTRIES, FieldConfig
 from luxel.render.fields.encodings.encoding import Encoding
 from luxel.render.fields.encodings.grid import Grid, growth_to
-from luxel.render.fields.peers.tinycudann_grid import matching_grid
+from luxel.render.fields.encodings.tinycudann_grid import matching_grid
 from luxel.render.ops.field.encode_grid import encode_grid
 from luxel.render.ops.field.field import covered, field
 

@@ -58,7 +58,7 @@ class PeerField(Field):
     """A `Field` that tiny-cuda-nn evaluates where it is available, and otherwise luxel.
 
     Args:
-        encoding: its grid is one of `luxel.render.fields.peers.tinycudann_grid.matching_grid`.
+        encoding: its grid is one of `luxel.render.fields.encodings.tinycudann_grid.matching_grid`.
         network: luxel's.
         coherent: for luxel's kernels.
     """

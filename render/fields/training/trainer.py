@@ -27,8 +27,8 @@ from luxel.render.runs.checkpoints.resume import (
     with_overrides,
 )
 from luxel.render.runs.controls import RunControls
-from luxel.render.runs.folder.identity import data_digest
 from luxel.render.runs.folder.run_folder import RunFolder
+from luxel.render.runs.identity import data_digest
 from luxel.render.runs.loop import CheckpointPolicy, TrainingLoop
 from luxel.render.runs.progress import ProgressDisplay, duration
 from luxel.render.runs.readback import PULSE, ReadbackQueue

@@ -14,7 +14,7 @@ class EmbeddingCache(Generic[Value]):
     """The most recently used embeddings; safe to use from several threads.
 
     Args:
-        limit: how many are kept; one of MobileSAM takes 4 MiB.
+        limit: how many are retained; one of MobileSAM takes 4 MiB.
 
     Raises:
         ValueError: ``limit`` below 1.
@@ -34,7 +34,7 @@ class EmbeddingCache(Generic[Value]):
         return key in self._kept
 
     def get(self, key: Hashable, compute: Callable[[], Value]) -> Value:
-        """The embedding of a key, computed where it is not kept.
+        """The embedding of a key, computed where it is not retained.
 
         Args:
             key: what the image shows, such as (name of the view, version of the scene). Photographs never change:

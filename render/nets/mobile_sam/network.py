@@ -128,7 +128,7 @@ class MobileSam(nn.Module):
         Args:
             embedding: of the image.
             points: [P, K, 2], column and row of pixels, from 0.
-            signs: [P, K]; 1: the pixel is on the object, 0: it is beside it. None: all are on it.
+            signs: [P, K]; 1: the pixel is on the object, 0: it is next to it. None: all are on it.
             boxes: [P, 4], column and row of the upper left, then of the lower right corner.
             multimask: three masks for each prompt, in the network's order; otherwise one, which is better for a box
                 and for several points. None: that one, then the three.

@@ -50,10 +50,10 @@ class ReplayedPart:
                 return self._work(*inputs, *options)
             if self._finished is not None:  # the last call may be on the stream of another thread
                 torch.cuda.current_stream(device).wait_event(self._finished)
-            kept = self._inputs.setdefault(key, [torch.empty_like(each) for each in inputs])
-            for own, given in zip(kept, inputs, strict=True):
+            retained = self._inputs.setdefault(key, [torch.empty_like(each) for each in inputs])
+            for own, given in zip(retained, inputs, strict=True):
                 own.copy_(given)
-            outputs = self._replay.run(device, key, lambda: self._work(*kept, *options))
+            outputs = self._replay.run(device, key, lambda: self._work(*retained, *options))
             out = tuple(each.clone() for each in outputs)
             self._finished = torch.cuda.current_stream(device).record_event()
             return out

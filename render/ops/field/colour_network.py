@@ -33,7 +33,7 @@ def colour_network(
 ) -> tuple[Tensor, Tensor]:
     """`luxel.render.ops.field.mlp.mlp` of `luxel.render.ops.field.colour_inputs.colour_inputs`; no gradients.
 
-    In one kernel where the network's hidden layers are not kept for a backward pass either: what it takes is not
+    In one kernel where the network's hidden layers are not retained for a backward pass either: what it takes is not
     written to memory.
 
     Args:

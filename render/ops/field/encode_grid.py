@@ -59,7 +59,7 @@ def encode_grid(
             entries must be a power of two. "blocks": hashed, and in all levels blocks of 8 neighbouring points are
             neighbours in the table, so that a cell's corners lie in fewer sectors of memory: of levels that begin at
             multiples of 8, and best of 2 features. See `luxel.render.ops.field.grid_layout.grid_index`.
-        half_table: read in place of the table, which has the gradient in float32 all the same;
+        half_table: read instead of the table, which has the gradient in float32 all the same;
             float16 [E, F], CUDA only.
 
     Returns:

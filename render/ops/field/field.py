@@ -85,7 +85,7 @@ def field(
         outputs: O.
         activation: of hidden layers.
         output_activation: of the result.
-        half_table: read in place of the table, float16 [E, F], CUDA only. Fastest: half as many bytes, and with F of 2
+        half_table: read instead of the table, float16 [E, F], CUDA only. Fastest: half as many bytes, and with F of 2
             one kernel. `table.half()` costs a pass over the table at each step.
         precise: on a GPU, the two stages in float.
         sort: whether to go through the positions along a space-filling curve (`order_positions`), so that neighbours
@@ -99,7 +99,7 @@ def field(
         [N, O], as x; of NaN positions, what features of 0 give.
 
     Raises:
-        ValueError: sizes are out of range, shapes, types or devices do not fit them, or gradients are needed beside
+        ValueError: sizes are out of range, shapes, types or devices do not fit them, or gradients are needed besides
             ``live``.
     """
     for name, chosen in (("activation", activation), ("output_activation", output_activation)):

@@ -36,7 +36,7 @@ def grid_index(at: Tensor, resolution: int, size: int, hashed: Hashed) -> Tensor
 
     Points in order, the first axis fastest, and around the end where there are more points than entries; or, if
     hashed, equation 4. The point beyond the last of an axis is the next one in order. In "blocks", those of 8
-    neighbouring points (8 in 1D, 4 x 2, 2 x 2 x 2, 2 x 2 x 2 x 1) take the place of points, and their points follow
+    neighbouring points (8 in 1D, 4 x 2, 2 x 2 x 2, 2 x 2 x 2 x 1) replace points, and their points follow
     each other.
 
     Args:
@@ -49,10 +49,10 @@ def grid_index(at: Tensor, resolution: int, size: int, hashed: Hashed) -> Tensor
     sides = BLOCKS[dimensions] if hashed == "blocks" else (0,) * dimensions
     fits = level_points(resolution, dimensions, hashed) <= size
     counts = block_counts(resolution, dimensions) if hashed == "blocks" else [resolution] * dimensions
-    place, within = torch.zeros_like(at[:, 0]), torch.zeros_like(at[:, 0])
+    position, within = torch.zeros_like(at[:, 0]), torch.zeros_like(at[:, 0])
     for d, side in enumerate(sides):
         block = at[:, d] >> side
         stride = math.prod(counts[:d]) % size
-        place = place + block * stride if fits or not hashed else place ^ (block * PRIMES[d])
+        position = position + block * stride if fits or not hashed else position ^ (block * PRIMES[d])
         within = within + ((at[:, d] & (2**side - 1)) << sum(sides[:d]))
-    return ((place << sum(sides)) + within) % size
+    return ((position << sum(sides)) + within) % size

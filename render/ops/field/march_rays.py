@@ -194,7 +194,7 @@ def march_rays(
         region: box, step, near and far, and resolution of the occupancy.
         occupancy: a bit per cell as `pack_cells` has them, uint8 [K G^3 / 8], one cascade after another; None: all
             cells.
-        capacity: S, room for samples. Rays for which there is none left have no samples.
+        capacity: S, capacity for samples. Rays for which there is none left have no samples.
         seed: of the jitter in (0, 1) of each ray, int64 [1]; None: the jitter is 0.5.
         live: number of rays in use, int32 [1]; None: all.
         target: above 0: samples per call to aim for. ``live`` becomes the number of rays that would have had so

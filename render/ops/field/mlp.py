@@ -121,7 +121,7 @@ def mlp(
         all activations in memory. The first derivatives stay those of the kernels.
 
     Raises:
-        ValueError: sizes are out of range, shapes, types or devices do not fit them, or gradients are needed beside
+        ValueError: sizes are out of range, shapes, types or devices do not fit them, or gradients are needed besides
             ``live``.
     """
     for name, chosen in (("activation", activation), ("output_activation", output_activation)):
@@ -189,11 +189,11 @@ def _backward(
     network = Network(*rest[:-2])
     arguments = _check(network, x, weights)
     shape = (x.shape[0], network.outputs)
-    kept = _kept_shape(x, network)
+    retained = _kept_shape(x, network)
     expected = {
         "g_out": (g_out, x.dtype, shape),
         "out": (out, x.dtype, shape),
-        "hidden": (hidden, _kept_type(x, network.precise), kept),
+        "hidden": (hidden, _kept_type(x, network.precise), retained),
     }
     require("mlp_bwd", x.device, expected)
     g_x, g_weights = grads = _fake_backward(g_out, x, weights, out, hidden, *rest)

@@ -56,8 +56,8 @@ def begin_waves_(
         first_pixel: number of the first ray's pixel, row by row.
         region, occupancy: as in `luxel.render.ops.field.march_rays.march_rays`.
         background: [3].
-        part: in place of ``width``, ``first_pixel`` and N, up to it: these three on the device, int32 [3]. The pixels
-            are those of whole rows; rays have their numbers along tiles of 8 x 8 of them, but ``rgb``,
+        part: instead of ``width``, ``first_pixel`` and N, up to it: these three on the device, int32 [3]. The pixels
+            are those of complete rows; rays have their numbers along tiles of 8 x 8 of them, but ``rgb``,
             ``transmittance`` and ``depth`` are row by row all the same.
         wave: number of the first wave.
 

@@ -36,7 +36,7 @@ class Rays:
         cam_to_unit: without ``rays``: camera axes to the unit box, a scaled rotation and a translation, [3, 4].
         intrinsics: without ``rays``: fx, fy, cx, cy in pixels, [4].
         width: without ``rays``: of the image in pixels; M is a multiple of it.
-        size: in place of ``width`` and, where there are no more of them, ``count``: both on the device, int32 [2].
+        size: instead of ``width`` and, where there are no more of them, ``count``: both on the device, int32 [2].
         pixel: on the device, what a widening is a multiple of, [1]; None: 1.
     """
 

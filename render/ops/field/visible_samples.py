@@ -41,10 +41,10 @@ def visible_samples(
         raw: samples as `march_rays` gives them, M of them, float32 or (CPU only) float64. It leaves ``live`` as it is
             where it is given no target.
         density: at these, before its activation, as `composite` takes it, [M]; the numbers may lie apart.
-        capacity: S, room for visible samples. Rays for which there is none left have none.
+        capacity: S, capacity for visible samples. Rays for which there is none left have none.
         scale: of lengths, as in `composite`.
         min_transmittance: samples with a smaller transmittance in front are not visible.
-        min_alpha: samples whose 1 - exp(-scale exp(density) dt) is less are left out; what is behind them is seen
+        min_alpha: samples whose 1 - exp(-scale exp(density) dt) is less are left out; what is behind them is visible
             through them all the same. 0: none.
         live: how many rays count in the next step, int32 [1]; None: not computed.
         target: above 0, ``live`` becomes how many rays would have had so many visible samples, moved by at most a

@@ -51,7 +51,7 @@ class WaveSamples(NamedTuple):
     Attributes:
         requested: how many there are, of each wave, int32 [waves].
         positions, directions, t: [S, 3], [S, 3] or None, [S].
-        ranges: first sample and number of them of each place in the list, int32 [N, 2].
+        ranges: first sample and number of them of each position in the list, int32 [N, 2].
     """
 
     requested: Tensor

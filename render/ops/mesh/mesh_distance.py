@@ -31,8 +31,8 @@ def mesh_distance(points: Tensor, tree: MeshTree, sign: Sign = "pseudonormal") -
         points: [N, 3], float32 or (CPU only) float64, in the mesh's units.
         tree: of the mesh, on the device and in the type of the points.
         sign: "pseudonormal" by the angle-weighted normal of the nearest face, edge or corner (Baerentzen and Aanaes
-            2005), right for closed meshes whose triangles run anticlockwise seen from outside; "parity" by the majority
-            of five rays that cross the mesh an odd number of times, for any other; "none": at least 0.
+            2005), right for closed meshes whose triangles run anticlockwise viewed from outside; "parity" by the
+            majority of five rays that cross the mesh an odd number of times, for any other; "none": at least 0.
 
     Returns:
         [N]; NaN where a point is not finite. No gradient: it is (p - nearest point) / distance.

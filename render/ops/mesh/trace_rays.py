@@ -27,7 +27,7 @@ class Hits(NamedTuple):
         face: number of the triangle, int32 [N]; -1 where nothing is met.
         weights: barycentric coordinates of the corners b and c, [N, 2]; that of a is 1 - b - c. 0 without a triangle.
         t: distance in lengths of the ray's direction, [N]; 0 without a triangle. For an image: along the optical axis.
-        front: whether the corners run anticlockwise seen from the origin, bool [N].
+        front: whether the corners run anticlockwise viewed from the origin, bool [N].
     """
 
     face: Tensor

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from luxel.render.native import library_for
+from luxel.render.native import Library, library_for
 from luxel.render.ops.raster.policies import policy, policy_number
-from luxel.render.ops.registry import define, register_implementation
+from luxel.render.ops.registry import aligned, define, register_implementation
 
 TILE = 16  # pixels along a tile's side, see cuda/abi/raster.h
 
@@ -138,4 +140,31 @@ def bin_splats(
     )
 
 
-__all__ = ["TILE", "bin_splats", "tile_grid"]
+def binned_fields(
+    library: Library,
+    primitive: str,
+    splats: Tensor,
+    instances: Tensor,
+    ranges: Tensor,
+    plan: Tensor,
+    width: int,
+    height: int,
+    max_alpha: float,
+) -> dict[str, Any]:
+    """The fields of ``luxel_binned_splats`` (cuda/abi/raster.h), for the stages that read the lists of `bin_splats`."""
+    return {
+        "splats": aligned(splats),
+        "instances": instances,
+        "ranges": ranges,
+        "capacity": instances.shape[0],
+        "plan": plan if plan.numel() else None,
+        "count": splats.shape[1],
+        "cameras": splats.shape[0],
+        "policy": policy_number(primitive, library, "splats in tiles"),
+        "width": width,
+        "height": height,
+        "max_alpha": max_alpha,
+    }
+
+
+__all__ = ["TILE", "bin_splats", "binned_fields", "tile_grid"]

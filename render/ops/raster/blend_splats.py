@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from luxel.render.native import library_for
-from luxel.render.ops.raster.bin_splats import TILE
-from luxel.render.ops.raster.policies import Policy, policy, policy_number
+from luxel.render.native import Library, library_for
+from luxel.render.ops.raster.bin_splats import TILE, binned_fields
+from luxel.render.ops.raster.policies import Policy, policy
 from luxel.render.ops.registry import define, register_implementation
 
 CHANNELS = (3, 4, 6, 7, 8, 16)  # widths that the kernels are compiled for
@@ -25,6 +25,7 @@ _FORWARD = 16  # arguments of forward; depth_moments and policy are the last. Ba
 
 
 def _arguments(
+    library: Library,
     drawn: Policy,
     splats: Tensor,  # [C, N, R]
     values: Tensor,  # [C, N, D]
@@ -52,19 +53,10 @@ def _arguments(
     if not 0 <= depth_moments <= most:
         raise ValueError(f"blend: depth_moments of {drawn.name} must be 0 to {most}, got {depth_moments}")
     return {
-        "splats": splats.contiguous(),
+        **binned_fields(library, drawn.name, splats, instances, ranges, plan, width, height, max_alpha),
         "values": values.contiguous(),
         "background": None if background is None else background.contiguous(),
-        "instances": instances,
-        "ranges": ranges,
-        "plan": plan if plan.numel() else None,
-        "capacity": instances.shape[0],
-        "count": n,
-        "cameras": c,
-        "width": width,
-        "height": height,
         "channels": d,
-        "max_alpha": max_alpha,
         "absolute": int(absolute),
         "deterministic": int(deterministic),
         "depth_moments": depth_moments,
@@ -75,7 +67,7 @@ def _forward(*args: Any) -> tuple[Tensor, ...]:
     splats, ranges = args[0], args[4]
     depth_moments, name = args[_FORWARD - 2 :]
     drawn, library = policy(name, "blend"), library_for(splats.device)
-    arguments = _arguments(drawn, *args[:_SHARED], depth_moments=depth_moments)
+    arguments = _arguments(library, drawn, *args[:_SHARED], depth_moments=depth_moments)
     image, transmittance, last, contributors, median_depth, states = outputs = _fake(*args)
     touched = _touched(drawn, arguments["capacity"], ranges.shape[0])
     if touched and states.numel():
@@ -85,7 +77,6 @@ def _forward(*args: Any) -> tuple[Tensor, ...]:
         splats.device,
         splats.dtype,
         **arguments,
-        policy=policy_number(name, library, "blend"),
         image=image,
         transmittance=transmittance,
         last=last if last.numel() else None,
@@ -148,10 +139,7 @@ def _backward(*args: Any) -> tuple[Tensor, Tensor, Tensor]:
     raw_moments = len(rest) > 1 and bool(rest[1])
     device, dtype = splats.device, splats.dtype
     library = library_for(device)
-    arguments = {
-        **_arguments(policy(name, "blend"), *args[:_SHARED], depth_moments=depth_moments),
-        "policy": policy_number(name, library, "blend"),
-    }
+    arguments = _arguments(library, policy(name, "blend"), *args[:_SHARED], depth_moments=depth_moments)
     sizes = {
         k: arguments[k]
         for k in (
@@ -227,6 +215,34 @@ register_implementation("blend", _forward, _fake, _autograd, _setup_context)
 register_implementation("blend_bwd", _backward, _backward_fake)
 
 
+class BlendInputs(NamedTuple):
+    """The tensors that are blended; see `blend_splats`."""
+
+    splats: Tensor  # [C, N, R]
+    values: Tensor  # [C, N, D]
+    background: Tensor | None  # [C, D]
+    instances: Tensor  # of `bin_splats`, like the next two
+    ranges: Tensor
+    plan: Tensor
+
+
+class BlendSettings(NamedTuple):
+    """What forward and backward of blending have in common; see `blend_splats`."""
+
+    policy: str
+    width: int
+    height: int
+    max_alpha: float
+    absolute: bool
+    deterministic: bool
+    depth_moments: int = 0
+
+    def options(self, median: bool, tally: bool, keep: bool) -> tuple[Any, ...]:
+        """The options of the operation, in order."""
+        sizes = self.width, self.height, self.max_alpha, self.absolute, self.deterministic
+        return *sizes, median, tally, keep, self.depth_moments, self.policy
+
+
 def blend_splats(
     splats: Tensor,
     values: Tensor,
@@ -279,23 +295,9 @@ def blend_splats(
         ValueError: shapes do not fit, ``absolute`` of a policy without it, or ``depth_moments`` that it or the
             values do not have.
     """
-    return blend_splats_fwd(
-        splats,
-        values,
-        background,
-        instances,
-        ranges,
-        plan,
-        primitive=primitive,
-        width=width,
-        height=height,
-        max_alpha=max_alpha,
-        absolute=absolute,
-        deterministic=deterministic,
-        median=median,
-        tally=tally,
-        depth_moments=depth_moments,
-    )[:5]
+    inputs = BlendInputs(splats, values, background, instances, ranges, plan)
+    settings = BlendSettings(primitive, width, height, max_alpha, absolute, deterministic, depth_moments)
+    return blend_splats_fwd(inputs, settings, median=median, tally=tally)[:5]
 
 
 class Blended(NamedTuple):
@@ -310,70 +312,47 @@ class Blended(NamedTuple):
 
 
 def blend_splats_fwd(
-    splats: Tensor,
-    values: Tensor,
-    background: Tensor | None,
-    instances: Tensor,
-    ranges: Tensor,
-    plan: Tensor,
+    inputs: BlendInputs,
+    settings: BlendSettings,
     *,
-    primitive: str,
-    width: int,
-    height: int,
-    max_alpha: float,
-    absolute: bool = False,
-    deterministic: bool = False,
     median: bool = False,
     tally: bool = False,
     keep: bool | None = None,
-    depth_moments: int = 0,
 ) -> Blended:
     """`blend_splats` with all outputs.
 
     Args:
+        inputs, settings, median, tally: see `blend_splats`.
         keep: fill ``last`` and ``states`` for `blend_splats_bwd`; None: if an input requires a gradient.
     """
-    inputs = (splats, values, background)
     if keep is None:
-        keep = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in inputs)
-    options = width, height, max_alpha, absolute, deterministic, median, tally, keep, depth_moments, primitive
-    return Blended(*torch.ops.luxel.blend(*inputs, instances, ranges, plan, *options))
+        keep = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in inputs[:3])
+    return Blended(*torch.ops.luxel.blend(*inputs, *settings.options(median, tally, keep)))
 
 
 def blend_splats_bwd(
-    splats: Tensor,
-    values: Tensor,
-    background: Tensor | None,
-    instances: Tensor,
-    ranges: Tensor,
-    plan: Tensor,
+    inputs: BlendInputs,
+    settings: BlendSettings,
     blended: Blended,
     g_image: Tensor,
     g_transmittance: Tensor | None,
     *,
-    primitive: str,
-    width: int,
-    height: int,
-    max_alpha: float,
-    absolute: bool = False,
-    deterministic: bool = False,
     of_background: bool = True,
     raw_moments: bool = False,
-    depth_moments: int = 0,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients by splats, values and background, without autograd.
 
     Args:
-        blended: from `blend_splats_fwd` with ``keep`` and the same inputs.
+        inputs, settings: as given to `blend_splats_fwd`.
+        blended: from `blend_splats_fwd` with ``keep``.
         g_image: [C, H, W, D]. g_transmittance: [C, H, W] or None for 0.
         of_background: else the last gradient is undefined.
         raw_moments: leave the gradient of splats as sums over pixels that the projection's backward finishes.
     """
-    options = width, height, max_alpha, absolute, deterministic, False, False, True, depth_moments, primitive
     kept = blended.image, blended.transmittance, blended.last, blended.states
     return torch.ops.luxel.blend_bwd(
-        *(splats, values, background, instances, ranges, plan),
-        *options,
+        *inputs,
+        *settings.options(False, False, True),
         *kept,
         g_image,
         g_transmittance,

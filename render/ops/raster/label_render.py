@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
-from luxel.render.ops.raster.policies import policy, policy_number
-from luxel.render.ops.registry import aligned, define, register_implementation, require
+from luxel.render.ops.raster.bin_splats import binned_fields
+from luxel.render.ops.raster.policies import policy
+from luxel.render.ops.registry import define, register_implementation, require
 
 define(
     "label_render(Tensor splats, Tensor instances, Tensor ranges, Tensor plan, Tensor labels, int label_count, "
@@ -65,17 +66,7 @@ def _run(
         "label_render",
         splats.device,
         splats.dtype,
-        splats=aligned(splats),
-        instances=instances,
-        ranges=ranges,
-        capacity=instances.shape[0],
-        plan=plan if plan.numel() else None,
-        count=n,
-        cameras=c,
-        policy=policy_number(primitive, library, "label_render"),
-        width=width,
-        height=height,
-        max_alpha=max_alpha,
+        **binned_fields(library, primitive, splats, instances, ranges, plan, width, height, max_alpha),
         labels=labels.contiguous(),
         label_count=label_count,
         image=image,

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
-from luxel.render.ops.raster.policies import policy, policy_number
-from luxel.render.ops.registry import aligned, define, register_implementation, require
+from luxel.render.ops.raster.bin_splats import binned_fields
+from luxel.render.ops.raster.policies import policy
+from luxel.render.ops.registry import define, register_implementation, require
 
 MAX_LABELS = 255  # 0 to 254
 NO_LABEL = 255  # of a pixel: no vote; of a primitive: undecided
@@ -136,17 +137,7 @@ def _run(
         "label_votes",
         device,
         splats.dtype,
-        splats=aligned(splats),
-        instances=instances,
-        ranges=ranges,
-        capacity=instances.shape[0],
-        plan=plan if plan.numel() else None,
-        count=n,
-        cameras=c,
-        policy=policy_number(primitive, library, "label_votes"),
-        width=width,
-        height=height,
-        max_alpha=max_alpha,
+        **binned_fields(library, primitive, splats, instances, ranges, plan, width, height, max_alpha),
         maps=maps.contiguous(),
         labels=labels,
         centre_rule=int(centre_rule),

@@ -168,13 +168,13 @@ def _run(
     visible: Tensor | None,
     **more: Any,
 ) -> None:
-    """Calls the stage; ``lrs``: of each group the learning rate, or its place in the schedule."""
-    rows, rates, kept = [], [], []
+    """Calls the stage; ``lrs``: of each group the learning rate, or its position in the schedule."""
+    rows, rates, retained = [], [], []
     for param, grad, mean, square, rate in zip(*groups, lrs, strict=True):
         if param.numel() == 0:
             continue
         dense = grad.contiguous()
-        kept.append(dense)  # the table holds bare addresses: what they point to must outlive the call
+        retained.append(dense)  # the table holds bare addresses: what they point to must outlive the call
         stride = param.numel() // param.shape[0] if param.dim() else 1
         addresses = [t.data_ptr() for t in (param, dense, mean, square)]
         rows.append([*addresses, param.numel(), stride, int(rate) if "schedule" in more else 0])

@@ -37,7 +37,7 @@ def photometric_loss(
 
     Args:
         rgb: rendered, [H, W, 3] or [C, H, W, 3], float32 (float64 on the CPU too).
-        target: photograph in [0, 1], same shape, type and device; gets no gradient.
+        target: image in [0, 1], same shape, type and device; gets no gradient.
         weight: per pixel, >= 0, [H, W] or [C, H, W], same type; None: all 1. Gets no gradient.
         ssim_weight: share of the SSIM term, 0..1.
         padding: "zero": outside the image both images are 0. "valid": the SSIM of the 5 pixels at each

@@ -1,4 +1,4 @@
-"""Stage: renders as photographs of another exposure and white balance would show them."""
+"""Stage: renders as images of another exposure and white balance would show them."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from luxel.render.mesh.extras import mesh_package
 from luxel.render.primitives.convexes.parameters import Convexes
-from luxel.render.primitives.gaussians.parameters import SH_C0
+from luxel.render.primitives.parameters import SH_C0
 from luxel.render.primitives.spec import PrimitiveMesh
 
 MIN_OPACITY = 0.1

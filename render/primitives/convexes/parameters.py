@@ -16,8 +16,8 @@ from luxel.render.geometry.shutter import NO_SHUTTER, NO_SHUTTER_REMEDY
 from luxel.render.ops.raster.convex_points import FEWEST, MOST
 from luxel.render.ops.raster.project_convexes import project_convexes
 from luxel.render.primitives.convexes.options import STARTING_SIGMA
-from luxel.render.primitives.gaussians.parameters import SH_C0, neighbour_distance
-from luxel.render.primitives.parameters import Parameters, Projected, Viewing
+from luxel.render.primitives.gaussian_parameters import neighbour_distance
+from luxel.render.primitives.parameters import SH_C0, Parameters, Projected, Viewing
 from luxel.render.primitives.similarity import Similarity
 
 MASK_THRESHOLD = 0.01  # a convex whose mask is not above this is not drawn

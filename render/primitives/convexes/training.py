@@ -9,7 +9,8 @@ from torch import Tensor
 
 from luxel.render.geometry.camera import Points
 from luxel.render.primitives.convexes.parameters import Convexes
-from luxel.render.primitives.spec import LossContext, Start, Term
+from luxel.render.primitives.spec import Start
+from luxel.render.primitives.terms import LossContext, StepScene, StepTerm
 
 PUBLISHED_WIDTH = 1000  # pixels of the images, about, for which the starting smoothness is published
 
@@ -47,15 +48,11 @@ def mask_weight(context: LossContext) -> float:
     return max(0.0, context.loss.mask_weight) if context.densifies else 0.0
 
 
-def regularise(scene: Convexes, visible: Tensor, inverse_count: Tensor, context: LossContext) -> list[Term]:
-    """The mean of the masks before their threshold."""
-    weight = mask_weight(context)
-    if not weight > 0:
-        return []
-    live = scene.opacity_logits.isfinite()
-    return [(weight, (scene.mask_logits.sigmoid() * live).sum() * inverse_count[0])]
+def mean_mask(scene: StepScene) -> Tensor:
+    """The mean of the masks before their threshold; a scalar."""
+    convexes = scene.primitives
+    live = convexes.opacity_logits.isfinite()
+    return (convexes.mask_logits.sigmoid() * live).sum() * scene.inverse_count[0]
 
 
-def penalties(context: LossContext) -> dict[str, float]:
-    """The weight of the same term for the backward of the projection."""
-    return {"mask_penalty": mask_weight(context)}
+TERMS = (StepTerm("masks", mean_mask, mask_weight, on="rows", kernel="mask_penalty", fixed=True),)

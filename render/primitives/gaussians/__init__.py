@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from luxel.render.primitives.gaussians.parameters import (
         SH_C0,
         Gaussians,
-        neighbour_distance,
         quat_to_matrix,
     )
     from luxel.render.primitives.gaussians.spec import SPEC
@@ -22,7 +21,6 @@ __getattr__ = lazy_exports(
         "Gaussians": "parameters",
         "SH_C0": "parameters",
         "SPEC": "spec",
-        "neighbour_distance": "parameters",
         "quat_to_matrix": "parameters",
     },
 )
@@ -32,6 +30,5 @@ __all__ = [
     "GaussianLoss",
     "GaussianRates",
     "Gaussians",
-    "neighbour_distance",
     "quat_to_matrix",
 ]

@@ -14,22 +14,15 @@ from torch import Tensor
 from luxel.render.primitives.depth_normals import normal_difference
 from luxel.render.primitives.gaussians.options import NORMALS
 from luxel.render.primitives.planes import plane_depth
-from luxel.render.primitives.spec import GeometryImages, Term
+from luxel.render.primitives.terms import StepImages, StepTerm
 
 
-def geometry_terms(images: GeometryImages, loss: Any, names: tuple[str, ...]) -> list[Term]:
-    """The terms of ``names`` that images have; see `PrimitiveEngine.geometry`."""
-    if NORMALS not in names:
-        return []
+def normals(images: StepImages) -> Tensor:
+    """The difference between the normals of Gaussians and of their planes' depth, where training images are smooth."""
     assert images.distance is not None
     z = plane_depth(images.distance, images.normals, images.world_to_cam, images.intrinsics)
-    emphasis = None if images.rgb is None else smoothness(images.rgb)
-    return [(loss.normal_weight, normal_difference(images, z, emphasis))]
-
-
-def shape_terms(scene: Any, inverse_count: Tensor, loss: Any) -> list[Term]:
-    """The thickness, if it has a weight; see `PrimitiveEngine.shapes`."""
-    return [(loss.flatness_weight, thickness(scene, inverse_count))] if loss.flatness_weight > 0 else []
+    emphasis = None if images.targets is None else smoothness(images.targets)
+    return normal_difference(images, z, emphasis)
 
 
 def thickness(scene: Any, inverse_count: Tensor) -> Tensor:
@@ -57,3 +50,21 @@ def smoothness(rgb: Tensor) -> Tensor:
     across = grey[:, 1:-1, 2:] - grey[:, 1:-1, :-2]
     down = grey[:, 2:, 1:-1] - grey[:, :-2, 1:-1]
     return (1 - (across.square() + down.square()).sqrt().clamp(max=1)).square()
+
+
+TERMS = (
+    StepTerm(
+        NORMALS,
+        normals,
+        lambda context: (
+            context.loss.normal_weight if NORMALS in context.loss.geometry_at(context.progress) else 0.0
+        ),
+        frozenset({"normals", "distance", "transmittance"}),
+    ),
+    StepTerm(
+        "flatness",
+        lambda scene: thickness(scene.primitives, scene.inverse_count),
+        lambda context: context.loss.flatness_weight,
+        on="rows",
+    ),
+)

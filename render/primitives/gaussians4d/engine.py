@@ -3,7 +3,7 @@
 from luxel.render.ops.raster.project_gaussians4d import PROJECTION
 from luxel.render.primitives.gaussians4d.conversion import from_gaussians
 from luxel.render.primitives.gaussians4d.parameters import Gaussians4d
-from luxel.render.primitives.gaussians4d.training import initialise, neighbourhood, regularise
+from luxel.render.primitives.gaussians4d.training import TERMS, initialise, neighbourhood
 from luxel.render.primitives.spec import (
     PrimitiveEngine,
 )
@@ -13,6 +13,6 @@ ENGINE = PrimitiveEngine(
     initialise=initialise,
     from_gaussians=from_gaussians,
     projection=PROJECTION,
-    regularise=regularise,
+    terms=TERMS,
     auxiliary=neighbourhood,
 )

@@ -49,11 +49,10 @@ class Neighbourhood:
         held = self._rows(scene.count)
         held.copy_(torch.where(status[1] == 0, nearest, held))
 
-    def term(self, scene: Gaussians4d, visible: Tensor) -> tuple[float, Tensor]:
-        """`velocity_consistency`, and its weight."""
+    def value(self, scene: Gaussians4d, visible: Tensor) -> Tensor:
+        """`velocity_consistency` of the Gaussians that are visible."""
         near = self._rows(scene.count)
-        value = velocity_consistency(scene.rotors, scene.log_scales, scene.log_scale_t, near, visible)
-        return self.settings.consistency_weight, value
+        return velocity_consistency(scene.rotors, scene.log_scales, scene.log_scale_t, near, visible)
 
     def tensors(self, store: Rows) -> dict[str, Tensor]:
         """The neighbours of the N primitives, int32 [N, k]; nothing if rows have changed since the last search."""

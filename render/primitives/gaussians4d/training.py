@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
 from luxel.render.geometry.camera import Points
 from luxel.render.ops.train.opacity_entropy import opacity_entropy
 from luxel.render.primitives.gaussians4d.neighbourhood import Neighbourhood
 from luxel.render.primitives.gaussians4d.options import Gaussians4dLoss
 from luxel.render.primitives.gaussians4d.parameters import Gaussians4d
-from luxel.render.primitives.spec import LossContext, Start, Term
+from luxel.render.primitives.spec import Start
+from luxel.render.primitives.terms import StepTerm
 
 
 def initialise(points: Points, start: Start) -> Gaussians4d:
@@ -29,14 +28,22 @@ def initialise(points: Points, start: Start) -> Gaussians4d:
     ).scaled(init.scale_factor)
 
 
-def regularise(
-    scene: Gaussians4d, visible: Tensor, inverse_count: Tensor, context: LossContext
-) -> list[Term]:
-    """The entropy of the opacities."""
-    weight = context.loss.entropy_weight
-    return [(weight, opacity_entropy(scene.opacity_logits, visible))] if weight > 0 else []
-
-
 def neighbourhood(loss: Gaussians4dLoss) -> Neighbourhood | None:
     """The auxiliary state of the velocity-consistency loss; None where its weight is 0."""
     return Neighbourhood(loss) if loss.consistency_weight > 0 else None
+
+
+TERMS = (
+    StepTerm(
+        "entropy",
+        lambda scene: opacity_entropy(scene.primitives.opacity_logits, scene.visible()),
+        lambda context: context.loss.entropy_weight,
+        on="rows",
+    ),
+    StepTerm(
+        "consistency",
+        lambda scene: scene.auxiliary.value(scene.primitives, scene.visible()),
+        lambda context: context.loss.consistency_weight,
+        on="rows",
+    ),
+)

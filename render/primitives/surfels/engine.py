@@ -1,16 +1,17 @@
 """What computes with surfels."""
 
+from functools import partial
+
 from luxel.render.ops.raster.project_surfels import PROJECTION
+from luxel.render.primitives.gaussian_training import initialise
 from luxel.render.primitives.spec import PrimitiveEngine
-from luxel.render.primitives.surfels.geometry import geometry_terms
+from luxel.render.primitives.surfels.geometry import TERMS
 from luxel.render.primitives.surfels.parameters import Surfels
-from luxel.render.primitives.surfels.training import initialise, penalties
 
 ENGINE = PrimitiveEngine(
     parameters=Surfels,
-    initialise=initialise,
+    initialise=partial(initialise, Surfels),
     from_gaussians=Surfels.from_gaussians,
     projection=PROJECTION,
-    geometry=geometry_terms,
-    penalties=penalties,
+    terms=TERMS,
 )

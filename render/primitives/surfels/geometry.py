@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from luxel.render.primitives.depth_normals import normal_difference
-from luxel.render.primitives.spec import GeometryImages, Term
 from luxel.render.primitives.surfels.options import DISTORTION, NORMALS
+from luxel.render.primitives.terms import LossContext, StepImages, StepTerm
 
 MIN_COVER = 1e-4  # of a pixel whose depth counts
 
 
-def geometry_terms(images: GeometryImages, loss: Any, names: tuple[str, ...]) -> list[Term]:
-    """The terms of ``names`` with their weights; see `PrimitiveEngine.geometry`."""
-    terms: list[Term] = []
-    if DISTORTION in names:
-        terms.append((loss.distortion_weight, distortion(images)))
-    if NORMALS in names:
-        terms.append((loss.normal_weight, normal_difference(images, mean_depth(images))))
-    return terms
-
-
-def mean_depth(images: GeometryImages) -> Tensor:
+def mean_depth(images: StepImages) -> Tensor:
     """Mean depth of what covers each pixel, [B, H, W]; 0 where hardly anything does."""
     cover = 1 - images.transmittance
     return torch.where(cover > MIN_COVER, images.depth / cover.clamp_min(MIN_COVER), 0.0)
 
 
-def distortion(images: GeometryImages) -> Tensor:
+def distortion(images: StepImages) -> Tensor:
     """Mean over pixels of sum_ij w_i w_j ((z_i - z_j) / z)^2, with z the mean depth as a constant; a scalar.
 
     The sum over pairs of eq. 13, of squares and relative to the depth, so that it has no unit, follows from moments: it
@@ -45,3 +35,31 @@ def distortion(images: GeometryImages) -> Tensor:
 
 def _mean(values: Tensor, weight: Tensor | None) -> Tensor:
     return values.mean() if weight is None else (values * weight).mean()
+
+
+def normals(images: StepImages) -> Tensor:
+    """The difference between the normals of surfels and those of their mean depth; a scalar."""
+    return normal_difference(images, mean_depth(images))
+
+
+def _counting(name: str, weight: str) -> Callable[[LossContext], float]:
+    """An option, where the term of that name counts; see `Loss.geometry_at`."""
+    return lambda context: (
+        getattr(context.loss, weight) if name in context.loss.geometry_at(context.progress) else 0.0
+    )
+
+
+TERMS = (
+    StepTerm(
+        DISTORTION,
+        distortion,
+        _counting(DISTORTION, "distortion_weight"),
+        frozenset({"depth", "square", "transmittance"}),
+    ),
+    StepTerm(
+        NORMALS,
+        normals,
+        _counting(NORMALS, "normal_weight"),
+        frozenset({"depth", "normals", "transmittance"}),
+    ),
+)

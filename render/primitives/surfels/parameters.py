@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import log
 
 import numpy as np
@@ -10,68 +10,26 @@ import torch
 from torch import Tensor
 
 from luxel.render.errors import LuxelError
-from luxel.render.geometry.camera import Points
 from luxel.render.geometry.lens import NO_LENS, NO_LENS_REMEDY
 from luxel.render.geometry.shutter import NO_SHUTTER, NO_SHUTTER_REMEDY
 from luxel.render.ops.raster.project_surfels import project_surfels
-from luxel.render.primitives.gaussians.parameters import (
-    SH_C0,
-    Gaussians,
-    neighbour_distance,
-    quat_to_matrix,
-)
+from luxel.render.primitives.gaussian_parameters import GaussianParameters
+from luxel.render.primitives.gaussians.parameters import Gaussians, quat_to_matrix
 from luxel.render.primitives.gaussians4d.parameters import matrix_to_quat
-from luxel.render.primitives.parameters import Parameters, Projected, Viewing
-from luxel.render.primitives.similarity import Similarity
+from luxel.render.primitives.parameters import Projected, Viewing
 
 NEIGHBOURS = 8  # points that give the plane of a first surfel, itself included
 FLATNESS = 0.01  # thickness of a Gaussian in place of a surfel, of its smaller standard deviation
 
 
 @dataclass
-class Surfels(Parameters):
-    """N flat Gaussians by the raw parameters that an optimiser moves.
-
-    Args:
-        means: centres in world coordinates, [N, 3].
-        quats: rotations wxyz, normalised when used, [N, 4]; the third rotated axis is the normal.
-        log_scales: natural logarithm of the standard deviations along the first two rotated axes, [N, 2].
-        opacity_logits: opacity before the sigmoid, [N].
-        sh_dc: spherical-harmonics coefficient of degree 0, RGB, [N, 3].
-        sh_rest: coefficients of degrees 1..D, [N, (D + 1)^2 - 1, 3], D in 0..3.
-    """
-
-    means: Tensor
-    quats: Tensor
-    log_scales: Tensor
-    opacity_logits: Tensor
-    sh_dc: Tensor
-    sh_rest: Tensor
+class Surfels(GaussianParameters):
+    """N flat Gaussians of two axes: means [N, 3], quats [N, 4], log_scales [N, 2], opacity_logits [N], sh_dc [N, 3],
+    sh_rest [N, K - 1, 3], see `GaussianParameters`; the third rotated axis is the normal."""
 
     primitive, noun, policy = "surfels", "surfels", "surfels"
     antialiases = False
-
-    def __post_init__(self) -> None:
-        n = self.means.shape[0]
-        self.check(
-            {
-                "means": (n, 3),
-                "quats": (n, 4),
-                "log_scales": (n, 2),
-                "opacity_logits": (n,),
-                "sh_dc": (n, 3),
-            }
-        )
-
-    @property
-    def scales(self) -> Tensor:
-        """Standard deviations along the two axes, [N, 2], capture units."""
-        return self.log_scales.exp()
-
-    @property
-    def centres(self) -> Tensor:
-        """The means."""
-        return self.means
+    axes = 2
 
     @property
     def normals(self) -> Tensor:
@@ -98,25 +56,6 @@ class Surfels(Parameters):
             del options[name]
         return Projected(*project_surfels(tuple(self.tensors().values()), statistics=statistics, **options))
 
-    def scaled(self, factor: float) -> Surfels:
-        """With ``factor`` times the standard deviations."""
-        return replace(self, log_scales=self.log_scales + log(factor))
-
-    def transformed(self, similarity: Similarity) -> Surfels:
-        """See `Parameters.transformed`."""
-        return replace(
-            self,
-            means=similarity.apply(self.means),
-            quats=similarity.turn_quats(self.quats),
-            log_scales=self.log_scales + log(similarity.scale),
-            sh_rest=similarity.turn_sh(self.sh_rest),
-        )
-
-    @property
-    def sizes(self) -> Tensor:
-        """The larger standard deviation of each, [N]."""
-        return self.log_scales.amax(-1).exp()
-
     def as_gaussians(self) -> Gaussians:
         """Thin 3D Gaussians in their place, `FLATNESS` times as thick as the smaller standard deviation."""
         thickness = self.log_scales.amin(-1, keepdim=True) + log(FLATNESS)
@@ -132,42 +71,10 @@ class Surfels(Parameters):
         scales = gaussians.log_scales.gather(1, order[:, :2])
         return Surfels(**(gaussians.tensors() | {"quats": quats, "log_scales": scales}))
 
-    @staticmethod
-    def from_points(
-        points: Points,
-        *,
-        sh_degree: int = 3,
-        opacity: float = 0.1,
-        scale_factor: float = 1.0,
-        device: torch.device | str = "cpu",
-    ) -> Surfels:
-        """One round surfel at each point, in the plane of the points around it.
-
-        Args:
-            points: P coloured points.
-            sh_degree: 0..3, the highest degree of the coefficients (those above degree 0 start at 0).
-            opacity: starting opacity in (0, 1).
-            scale_factor: multiplies the standard deviation, `neighbour_distance`.
-            device: where the parameters go.
-        """
-        xyz = torch.from_numpy(np.ascontiguousarray(points.xyz, dtype=np.float32))
-        rgb = torch.from_numpy(np.ascontiguousarray(points.rgb)).float() / 255
-        n = xyz.shape[0]
-        distance = torch.from_numpy(neighbour_distance(points.xyz)) * scale_factor
-        return Surfels(
-            means=xyz,
-            quats=neighbour_quats(points.xyz),
-            log_scales=distance.clamp_min(1e-7).log()[:, None].repeat(1, 2),
-            opacity_logits=torch.full((n,), float(np.log(opacity / (1 - opacity)))),
-            sh_dc=(rgb - 0.5) / SH_C0,
-            sh_rest=torch.zeros(n, (sh_degree + 1) ** 2 - 1, 3),
-        ).to(device)
-
-    @staticmethod
-    def empty(sh_degree: int = 3, device: torch.device | str = "cpu") -> Surfels:
-        """No surfels at all."""
-        none = Points(np.zeros((0, 3), np.float32), np.zeros((0, 3), np.uint8))
-        return Surfels.from_points(none, sh_degree=sh_degree, device=device)
+    @classmethod
+    def quats_at(cls, xyz: np.ndarray) -> Tensor:
+        """See `neighbour_quats`."""
+        return neighbour_quats(xyz)
 
 
 def neighbour_quats(xyz: np.ndarray, neighbours: int = NEIGHBOURS) -> Tensor:

@@ -66,15 +66,15 @@ def composite_reference(
     """
     first, count = ranges.long().unbind(-1)
     most = int(count.max().item()) if len(count) else 0
-    place = torch.arange(most, device=density.device)
-    inside = place < count[:, None]
-    index = torch.where(inside, first[:, None] + place, 0)
+    position = torch.arange(most, device=density.device)
+    inside = position < count[:, None]
+    index = torch.where(inside, first[:, None] + position, 0)
     depths = torch.where(inside, scale * density.clamp(-15, 15).exp()[index] * dt[index], 0)
     before = depths.cumsum(-1) - depths
     reached = (-before).exp()
-    seen = inside & (reached >= min_transmittance)
-    weights = torch.where(seen, reached * -torch.expm1(-depths), 0)
-    transmittance = (-torch.where(seen, depths, 0).sum(-1)).exp()
+    visible = inside & (reached >= min_transmittance)
+    weights = torch.where(visible, reached * -torch.expm1(-depths), 0)
+    transmittance = (-torch.where(visible, depths, 0).sum(-1)).exp()
     rgb = (weights[..., None] * colour.sigmoid()[index]).sum(1) + transmittance[:, None] * background
     near = torch.where(inside, (reached / min_transmittance - 1).abs(), torch.inf)
     margin = near.amin(-1) if most else torch.full_like(transmittance, torch.inf)

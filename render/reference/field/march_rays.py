@@ -62,8 +62,8 @@ def march_rays_reference(
     end = ends.amax(0).amin(-1).clamp_max(far)
     end = torch.where((origins + directions).isfinite().all(-1), end, -torch.inf)
     steps = ((end - begin) / step).ceil().nan_to_num(0.0).clamp_min(0)
-    places = int(steps.max().item()) + 1 if len(begin) else 0
-    k = torch.arange(places, device=origins.device, dtype=origins.dtype)
+    positions = int(steps.max().item()) + 1 if len(begin) else 0
+    k = torch.arange(positions, device=origins.device, dtype=origins.dtype)
     k = k + (jitter[:, None] if isinstance(jitter, Tensor) else jitter)
     t = begin[:, None] + k * step
     points = origin[:, None] + t[..., None] * direction[:, None]
@@ -81,7 +81,7 @@ def march_rays_reference(
 
 def contracted_reference(p: Tensor) -> Tensor:
     """Positions relative to a box, [S, 3], contracted to [0, 1]: Barron et al. 2022, "Mip-NeRF 360", equation
-    10, with the largest coordinate in place of the norm."""
+    10, with the largest coordinate instead of the norm."""
     x = 2 * p - 1
     reach = x.abs().amax(-1, keepdim=True)
     c = torch.where(reach <= 1, x, (2 - 1 / reach) * x / reach)

@@ -56,11 +56,11 @@ def render_waves_reference(
     begin = ends.amin(0).amax(-1).clamp_min(near)
     end = ends.amax(0).amin(-1)
     resolution = occupied.shape[0]
-    place = torch.zeros_like(begin)
+    position = torch.zeros_like(begin)
     rgb, total, depth = torch.zeros_like(origins), torch.zeros_like(begin), torch.zeros_like(begin)
     alive = (begin < end).nonzero()[:, 0]
     while True:
-        t = begin[alive] + (place[alive] + 0.5) * step
+        t = begin[alive] + (position[alive] + 0.5) * step
         inside = t < end[alive]
         alive, t = alive[inside], t[inside]
         if len(alive) == 0:
@@ -71,8 +71,8 @@ def render_waves_reference(
         edges = (cells + (held[alive] > 0)) / resolution
         leaves = ((edges - origin[alive]) / held[alive]).amin(-1)
         beyond = ((leaves - begin[alive]) / step - 0.5).ceil()
-        here = place[alive]
-        place[alive] = torch.where(full, here + 1, torch.maximum(beyond, here + 1))
+        here = position[alive]
+        position[alive] = torch.where(full, here + 1, torch.maximum(beyond, here + 1))
 
         hit, at = alive[full], t[full]
         density, colour = evaluate(points[full].clamp(0, 1), directions[hit])

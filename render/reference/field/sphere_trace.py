@@ -20,8 +20,8 @@ def camera_rays_reference(cam_to_unit: Tensor, intrinsics: Tensor, width: int, h
     across = (torch.arange(width, dtype=cam_to_unit.dtype, device=cam_to_unit.device) + 0.5 - cx) / fx
     down = (torch.arange(height, dtype=cam_to_unit.dtype, device=cam_to_unit.device) + 0.5 - cy) / fy
     v, u = torch.meshgrid(down, across, indexing="ij")
-    seen = torch.stack([u, v, torch.ones_like(u)], -1).view(-1, 3) @ cam_to_unit[:, :3].T
-    directions = torch.nn.functional.normalize(seen, dim=-1)
+    rays = torch.stack([u, v, torch.ones_like(u)], -1).view(-1, 3) @ cam_to_unit[:, :3].T
+    directions = torch.nn.functional.normalize(rays, dim=-1)
     return torch.cat([cam_to_unit[:, 3].expand_as(directions), directions], -1)
 
 

@@ -26,20 +26,20 @@ def visible_samples_reference(
         min_alpha: of that light.
 
     Returns:
-        Which places of each ray are seen, bool [R, K], the sample of place k being ranges[r, 0] + k; and how near any
-        transmittance or alpha of a ray comes to the least, as a ratio less 1, [R].
+        Which positions of each ray are visible, bool [R, K], the sample at position k being ranges[r, 0] + k; and how
+        near any transmittance or alpha of a ray comes to the least, as a ratio less 1, [R].
     """
     first, count = ranges.long().unbind(-1)
     most = int(count.max().item()) if len(count) else 0
-    place = torch.arange(most, device=density.device)
-    inside = place < count[:, None]
-    index = torch.where(inside, first[:, None] + place, 0)
+    position = torch.arange(most, device=density.device)
+    inside = position < count[:, None]
+    index = torch.where(inside, first[:, None] + position, 0)
     depths = torch.where(inside, scale * density.clamp(-15, 15).exp()[index] * dt[index], 0)
     reached = (depths - depths.cumsum(-1)).exp()
     alpha = -torch.expm1(-depths)
-    seen = inside & (reached >= min_transmittance) & (alpha >= min_alpha)
+    visible = inside & (reached >= min_transmittance) & (alpha >= min_alpha)
     near = (reached / min_transmittance - 1).abs()
     if min_alpha > 0:
         near = torch.minimum(near, (alpha / min_alpha - 1).abs())
     near = torch.where(inside, near, torch.inf)
-    return seen, near.amin(-1) if most else near.new_full((len(count),), torch.inf)
+    return visible, near.amin(-1) if most else near.new_full((len(count),), torch.inf)

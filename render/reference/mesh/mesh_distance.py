@@ -46,9 +46,9 @@ def nearest_of_triangles(points: Tensor, corners: Tensor) -> Tensor:
 
 
 def solid_angles(points: Tensor, corners: Tensor) -> Tensor:
-    """Solid angles of triangles seen from points (van Oosterom and Strackee 1983), steradians, [N, F].
+    """Solid angles of triangles viewed from points (van Oosterom and Strackee 1983), steradians, [N, F].
 
-    Negative where the corners run anticlockwise as seen from the point: those of a closed mesh sum to 4 pi inside.
+    Negative where the corners run anticlockwise as viewed from the point: those of a closed mesh sum to 4 pi inside.
     """
     a, b, c = (corners[None, :, k] - points[:, None] for k in range(3))
     la, lb, lc = a.norm(dim=-1), b.norm(dim=-1), c.norm(dim=-1)
@@ -68,7 +68,7 @@ def mesh_distance_reference(
     Args:
         points: [N, 3].
         vertices: [V, 3], as points.
-        faces: integers [F, 3], anticlockwise seen from outside.
+        faces: integers [F, 3], anticlockwise viewed from outside.
         signed: whether inside is negative.
 
     Returns:

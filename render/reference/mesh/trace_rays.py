@@ -24,18 +24,18 @@ def trace_rays_reference(
 
     Returns:
         Number of the triangle int64 [N], -1 where there is none; v and w [N, 2]; t [N], infinite where there is none;
-        whether the corners run anticlockwise seen from the origin, bool [N].
+        whether the corners run anticlockwise viewed from the origin, bool [N].
     """
     origin, direction = rays[:, None, :3], rays[:, None, 3:]
     a, b, c = (vertices[faces.long()[:, k]][None] for k in range(3))
     p, q, s = b - a, c - a, origin - a
     across = torch.linalg.cross(direction.expand(-1, q.shape[1], -1), q.expand(len(rays), -1, -1))
-    whole = (p * across).sum(-1)
+    full = (p * across).sum(-1)
     over = torch.linalg.cross(s, p.expand(len(rays), -1, -1))
-    v, w = (s * across).sum(-1) / whole, (direction * over).sum(-1) / whole
-    t = (q * over).sum(-1) / whole
-    met = (whole != 0) & (v >= 0) & (w >= 0) & (v + w <= 1) & (t >= near) & (t < far)
+    v, w = (s * across).sum(-1) / full, (direction * over).sum(-1) / full
+    t = (q * over).sum(-1) / full
+    met = (full != 0) & (v >= 0) & (w >= 0) & (v + w <= 1) & (t >= near) & (t < far)
     first, face = torch.where(met, t, torch.inf).min(1)
     pick = lambda values: values.gather(1, face[:, None])[:, 0]  # noqa: E731
     face_or_none = torch.where(first.isfinite(), face, -1)
-    return face_or_none, torch.stack([pick(v), pick(w)], -1), first, pick(whole) > 0
+    return face_or_none, torch.stack([pick(v), pick(w)], -1), first, pick(full) > 0

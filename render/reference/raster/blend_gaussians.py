@@ -91,9 +91,9 @@ def blend_reference(
         part = slice(start, start + chunk)
         raw, sound, *jumps = alpha_of(part)
         with torch.no_grad():
-            seen = (raw >= MIN_ALPHA) & sound
-            after = unmasked[:, None] * (1 - torch.where(seen, raw.clamp_max(max_alpha), 0.0)).cumprod(1)
-            used = seen & (after > MIN_TRANSMITTANCE)
+            visible = (raw >= MIN_ALPHA) & sound
+            after = unmasked[:, None] * (1 - torch.where(visible, raw.clamp_max(max_alpha), 0.0)).cumprod(1)
+            used = visible & (after > MIN_TRANSMITTANCE)
             before = torch.cat([unmasked[:, None], after[:, :-1]], 1)
             alive = before > MIN_TRANSMITTANCE
             crosses = used & (before > 0.5) & (after <= 0.5)
@@ -104,10 +104,10 @@ def blend_reference(
             distance = torch.stack(
                 [
                     torch.where(alive, (raw / MIN_ALPHA - 1).abs(), torch.inf),
-                    torch.where(seen & alive, (raw / max_alpha - 1).abs(), torch.inf),
-                    torch.where(seen & alive, (after / MIN_TRANSMITTANCE - 1).abs(), torch.inf),
-                    torch.where(seen & alive, (after / 0.5 - 1).abs(), torch.inf),
-                    *(torch.where(seen & alive, jump, torch.inf) for jump in jumps),
+                    torch.where(visible & alive, (raw / max_alpha - 1).abs(), torch.inf),
+                    torch.where(visible & alive, (after / MIN_TRANSMITTANCE - 1).abs(), torch.inf),
+                    torch.where(visible & alive, (after / 0.5 - 1).abs(), torch.inf),
+                    *(torch.where(visible & alive, jump, torch.inf) for jump in jumps),
                 ]
             )
             margin = margin.minimum(distance.amin((0, 2)))

@@ -11,7 +11,7 @@ from luxel.render.geometry.camera import Camera
 from luxel.render.primitives.convexes import Convexes
 from luxel.render.reference.raster.sh import sh_color
 
-MIN_DEPTH = 0.2  # capture units; nearer centroids are not drawn
+MIN_DEPTH = 0.2  # capture units; nearer centroids are not rendered
 MAX_SPREAD = 1e4  # px; nor are convexes with a point farther than this from the centroid on the screen
 
 
@@ -42,7 +42,7 @@ class ConvexSplats(NamedTuple):
 def project_convexes_reference(
     convexes: Convexes, camera: Camera, *, sh_degree: int | None = None
 ) -> ConvexSplats:
-    """Projects convexes and drops those that cannot be seen.
+    """Projects convexes and drops those that cannot be visible.
 
     Dropped are: a centroid with z outside (max(0.2, near), far), a point at z <= near, a point over 10,000 px from
     the centroid on the screen, points whose hull on the screen has fewer than three edges, opacity after the mask

@@ -52,7 +52,7 @@ def project_gaussians_reference(
     antialiased: bool = False,
     dilation: float = 0.3,
 ) -> Splats:
-    """Projects Gaussians and drops those that cannot be seen.
+    """Projects Gaussians and drops those that cannot be visible.
 
     Dropped are: z outside (near, far), opacity under 1/255, a box outside of the image, and whatever is not
     finite. Every guard is phrased so that NaN fails it; dropped Gaussians get gradients of exactly 0.
@@ -181,7 +181,7 @@ def _by_jacobian(in_camera: Tensor, root: Tensor, camera: Camera) -> tuple[Tenso
     fx, fy, cx, cy = camera.intrinsics.to(in_camera).unbind()
     x, y, z = in_camera.unbind(-1)
     covariance = root @ root.mT
-    # The Jacobian of the projection is taken inside of a widened image, or it explodes far beside the view.
+    # The Jacobian of the projection is taken inside of a widened image, or it explodes far outside of the view.
     margin_x, margin_y = 0.15 * camera.width / fx, 0.15 * camera.height / fy
     u = (x / z).clamp(-(cx / fx + margin_x), (camera.width - cx) / fx + margin_x)
     v = (y / z).clamp(-(cy / fy + margin_y), (camera.height - cy) / fy + margin_y)

@@ -34,7 +34,7 @@ class SurfelPlanes(NamedTuple):
 def project_surfels_reference(
     surfels: Surfels, camera: Camera, *, sh_degree: int | None = None
 ) -> SurfelPlanes:
-    """Brings surfels into the camera's axes and drops those that cannot be seen.
+    """Brings surfels into the camera's axes and drops those that cannot be visible.
 
     Dropped are: z of the centre outside (near, far), opacity under 1/255, a region of alpha of at least 1/255 that is
     not well in front of the camera or outside of the image, and whatever is not finite. With m = 2 ln(255 opacity),

@@ -25,9 +25,9 @@ def exposure_reference(
         cover = (
             torch.ones_like(image) if transmittance is None else 1 - transmittance[..., None].expand_as(image)
         )
-        seen = cover > 1e-4
-        inner = torch.where(seen, cover, 1.0)
-        image = torch.where(seen, inner * camera_reference(image / inner, parameters), image)
+        visible = cover > 1e-4
+        inner = torch.where(visible, cover, 1.0)
+        image = torch.where(visible, inner * camera_reference(image / inner, parameters), image)
     else:
         matrix, offset = parameters[:, :9].unflatten(1, (3, 3)), parameters[:, None, 9:]
         flat = image.flatten(1, 2)

@@ -26,8 +26,9 @@ from torch import Tensor
 
 from luxel.render.errors import LuxelError
 from luxel.render.replay import on_host
-from luxel.render.runs.folder.identity import FORMAT, Identity, identity_in
-from luxel.render.runs.folder.strict_json import (
+from luxel.render.runs.identity import FORMAT, Identity, identity_in
+from luxel.render.runs.memory import is_out_of_memory
+from luxel.render.runs.strict_json import (
     JsonError,
     finite,
     read_object,
@@ -35,7 +36,6 @@ from luxel.render.runs.folder.strict_json import (
     sealed,
     validated,
 )
-from luxel.render.runs.memory import is_out_of_memory
 from luxel.render.storage.descriptors import open_regular
 from luxel.render.storage.folder import OutputFolder
 from luxel.render.storage.manifest import Content
@@ -101,7 +101,7 @@ def save(folder: OutputFolder | Path, checkpoint: Checkpoint, keep: int = 2, ins
     """Writes a checkpoint and removes all but the newest ``keep`` up to its step.
 
     Those of later steps, which a resumed run has passed over because they are damaged, are left until it writes them
-    again, and take the place of no other. A file of its name that luxel did not write, or that was damaged, gets
+    again, and replace no other. A file of its name that luxel did not write, or that was damaged, gets
     another name; none such is removed.
 
     Args:
@@ -119,7 +119,7 @@ def save(folder: OutputFolder | Path, checkpoint: Checkpoint, keep: int = 2, ins
     before = f"{inside}/" if inside else ""
     name = f"step-{checkpoint.step:08d}"
     json_name, tensor_name = f"{before}{name}.json", f"{before}{name}.safetensors"
-    place = output.path / inside
+    position = output.path / inside
     try:
         _set_foreign_aside(output, (json_name, tensor_name))
         with output.batch() as batch:
@@ -135,22 +135,23 @@ def save(folder: OutputFolder | Path, checkpoint: Checkpoint, keep: int = 2, ins
                 "run": checkpoint.run,
             }
             batch.write(json_name, json.dumps(sealed(finite(body)), indent=1).encode())
-            # When replacing a checkpoint of the same step: an old JSON beside new tensors would make both unreadable.
+            # When replacing a checkpoint of the same step: an old JSON alongside new tensors would make both
+            # unreadable.
             batch.unlink_first(json_name)
     except Exception as error:
         if not isinstance(error, OSError | LuxelError) and not is_out_of_memory(error):
             raise
-        others = [step for step, _ in available(place)]
-        kept = f"The one of step {others[0]} is untouched. " if others else ""
+        others = [step for step, _ in available(position)]
+        retained = f"The one of step {others[0]} is untouched. " if others else ""
         raise CheckpointError(
-            f"{place / name}.json: the checkpoint of step {checkpoint.step} could not be written "
+            f"{position / name}.json: the checkpoint of step {checkpoint.step} could not be written "
             f"({'memory ran out' if is_out_of_memory(error) else getattr(error, 'strerror', None) or error}).",
-            f"{kept}Free some disk space or memory, or choose another run folder.",
+            f"{retained}Free some disk space or memory, or choose another run folder.",
         ) from error
-    past = [path for step, path in available(place) if step <= checkpoint.step]
+    past = [path for step, path in available(position) if step <= checkpoint.step]
     for old in past[max(keep, 1) :]:
         output.delete([f"{before}{old.name}", f"{before}{old.stem}.safetensors"])
-    return place / f"{name}.json"
+    return position / f"{name}.json"
 
 
 def _set_foreign_aside(output: OutputFolder, names: Sequence[str]) -> None:
@@ -311,7 +312,7 @@ def _read_body(path: Path) -> _Body:
     if body.step != own:
         raise JsonError(f"it is of step {body.step}")
     if body.tensors.file != f"{path.stem}.safetensors":
-        raise JsonError(f"its tensors are in {body.tensors.file}, not beside it")
+        raise JsonError(f"its tensors are in {body.tensors.file}, not alongside it")
     if body.run is not None:
         identity_in(body.run)
     return body

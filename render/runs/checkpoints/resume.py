@@ -10,8 +10,8 @@ import torch
 
 from luxel.render.native import cpu_instructions
 from luxel.render.runs.checkpoints.checkpoint import Checkpoint, CheckpointError
-from luxel.render.runs.folder.identity import CPU, identity_in
-from luxel.render.runs.folder.strict_json import JsonError, validated
+from luxel.render.runs.identity import CPU, identity_in
+from luxel.render.runs.strict_json import JsonError, validated
 
 
 def with_overrides(values: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def has_other_data(body: dict[str, Any], digest: str) -> bool:
 
     Args:
         body: content of its config.json.
-        digest: of the data, see `luxel.render.runs.folder.identity`; empty: not known.
+        digest: of the data, see `luxel.render.runs.identity`; empty: not known.
     """
     identity = identity_in(body)
     return identity is not None and bool(identity.capture and digest) and identity.capture != digest

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from luxel.render.errors import LuxelError
 from luxel.render.runs.checkpoints.checkpoint import available, load
-from luxel.render.runs.folder.identity import identity_in
 from luxel.render.runs.folder.metrics_log import NAME as METRICS
 from luxel.render.runs.folder.results import RECORDS, examine, load_record
 from luxel.render.runs.folder.run_config import FILE
-from luxel.render.runs.folder.strict_json import JsonError, read_object
+from luxel.render.runs.identity import identity_in
+from luxel.render.runs.strict_json import JsonError, read_object
 from luxel.render.storage.folder import OutputFolder
 
 RESULTS = ("scene.ply", "scene.json", "field.safetensors", "field.json")
@@ -58,11 +58,11 @@ def is_sealed_config(folder: Path) -> bool:
 
 
 def _checkpoints(folder: Path, body: dict) -> Iterator[str]:
-    """Files of whole checkpoints of the run of a config.json."""
-    place = folder / "checkpoints"
-    if place.is_symlink():
+    """Files of complete checkpoints of the run of a config.json."""
+    position = folder / "checkpoints"
+    if position.is_symlink():
         return
-    for _, path in available(place):
+    for _, path in available(position):
         with contextlib.suppress(LuxelError):
             checkpoint = load(path)
             if _id(checkpoint.run) in (_id(body), None):

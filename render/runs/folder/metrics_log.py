@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from luxel.render.runs.folder.strict_json import JsonError, finite, parse_object
+from luxel.render.runs.strict_json import JsonError, finite, parse_object
 from luxel.render.storage.descriptors import ForeignFileError, open_regular
 from luxel.render.storage.folder import OutputFolder
 from luxel.render.storage.manifest import Content

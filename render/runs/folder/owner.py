@@ -111,7 +111,7 @@ def own(folder: Path) -> Ownership:
 
     Raises:
         OwnedError: another process is its owner.
-        ForeignFileError: something that luxel did not make is in the place of the file that names the owner.
+        ForeignFileError: something that luxel did not make is instead of the file that names the owner.
         LuxelError: the folder cannot be written to.
     """
     path = folder.resolve()
@@ -220,7 +220,7 @@ def _lives_elsewhere(path: Path, file: int, other: Owner | None) -> bool:
 
 
 def _claim(path: Path, other: Owner | None) -> bool:
-    """Creates the claim where there are no locks, in place of that of an owner that has ended."""
+    """Creates the claim where there are no locks, instead of that of an owner that has ended."""
     claim = path / CLAIM
     for _ in range(2):
         try:

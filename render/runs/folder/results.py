@@ -1,4 +1,4 @@
-"""The result of a run, scene.ply or field.safetensors, with a record beside it: scene.json or field.json.
+"""The result of a run, scene.ply or field.safetensors, with a record alongside it: scene.json or field.json.
 
 The record holds size and SHA-256 of the result, its step and the run that it belongs to, and a digest of all this.
 """
@@ -13,8 +13,8 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from luxel.render.errors import LuxelError
-from luxel.render.runs.folder.identity import FORMAT, identity_in
-from luxel.render.runs.folder.strict_json import JsonError, read_object, require_seal, sealed, validated
+from luxel.render.runs.identity import FORMAT, identity_in
+from luxel.render.runs.strict_json import JsonError, read_object, require_seal, sealed, validated
 from luxel.render.storage.descriptors import open_regular
 from luxel.render.storage.folder import OutputFolder
 from luxel.render.storage.manifest import Content, content_of
@@ -79,7 +79,7 @@ def write_result(
             "run": run,
         }
         batch.write(record, json.dumps(sealed(body), indent=1).encode())
-        batch.unlink_first(record)  # an old record beside a new result would make it look damaged
+        batch.unlink_first(record)  # an old record alongside a new result would make it look damaged
     return path
 
 

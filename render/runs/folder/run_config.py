@@ -8,16 +8,16 @@ from typing import Any
 
 from luxel.render.errors import LuxelError
 from luxel.render.runs.checkpoints.checkpoint import available, load_run
-from luxel.render.runs.folder.identity import identity_in
 from luxel.render.runs.folder.results import RECORDS, load_record
-from luxel.render.runs.folder.strict_json import JsonError, read_object
+from luxel.render.runs.identity import identity_in
 from luxel.render.runs.notices import say_or_print
+from luxel.render.runs.strict_json import JsonError, read_object
 
 FILE = "config.json"
 
 
 def has_config(folder: Path) -> bool:
-    """Whether a folder holds the configuration of a run: config.json, or a copy of it in place of a missing one."""
+    """Whether a folder holds the configuration of a run: config.json, or a copy of it instead of a missing one."""
     return (folder / FILE).is_file() or (folder.is_dir() and _copy(folder) is not None)
 
 
@@ -42,7 +42,7 @@ def read_config_file(folder: Path, say: Callable[[str], None] | None = None) -> 
         )
     elif copy is not None and all(_id(run) != identity.id for _, run in _copies(folder)):
         raise LuxelError(
-            f"{file} and the checkpoints beside it are of different runs.",
+            f"{file} and the checkpoints next to it are of different runs.",
             "Restore those that do not belong there from a copy. If it is config.json, it can be deleted: the copy "
             "of it in the newest checkpoint is then used.",
         )
@@ -74,7 +74,7 @@ def _id(run: dict[str, Any]) -> str:
 
 
 def _copy(folder: Path) -> tuple[Path, dict[str, Any]] | None:
-    """The newest whole file that holds a copy of config.json, and the copy; None: there is none."""
+    """The newest complete file that holds a copy of config.json, and the copy; None: there is none."""
     return next(_copies(folder), None)
 
 

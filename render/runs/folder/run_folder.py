@@ -21,15 +21,15 @@ from luxel.render.errors import LuxelError
 from luxel.render.native import cpu_instructions
 from luxel.render.runs.checkpoints.checkpoint import Checkpoint, available, delete_incomplete, save
 from luxel.render.runs.folder.earlier_versions import RESULTS, adopt_earlier_version, is_sealed_config
-from luxel.render.runs.folder.identity import CPU, FORMAT, KEY, Identity, identity_in
 from luxel.render.runs.folder.metrics_log import MetricsLog
 from luxel.render.runs.folder.owner import is_gone, own
 from luxel.render.runs.folder.provenance import ENTRY as PROOF
 from luxel.render.runs.folder.provenance import proof_of_origin
 from luxel.render.runs.folder.results import write_result
 from luxel.render.runs.folder.run_config import FILE, has_config, read_config_file
-from luxel.render.runs.folder.strict_json import DIGEST, finite, sealed
+from luxel.render.runs.identity import CPU, FORMAT, KEY, Identity, identity_in
 from luxel.render.runs.memory import is_out_of_memory
+from luxel.render.runs.strict_json import DIGEST, finite, sealed
 from luxel.render.storage.batch import Batch
 from luxel.render.storage.descriptors import ForeignFileError, make_folders
 from luxel.render.storage.folder import OutputFolder
@@ -119,7 +119,7 @@ class RunFolder:
             self._write_body(self.body)
 
     def _require_same_run(self) -> None:
-        """Raises LuxelError if another run has taken the place of this one; the folder is then not touched."""
+        """Raises LuxelError if another run has replaced this one; the folder is then not touched."""
         if self.body is None or not has_config(self.path):
             return
         other = identity_in(self.read_body(self.path, lambda message: None))
@@ -194,7 +194,7 @@ class RunFolder:
     def read_body(path: Path, say: Callable[[str], None] | None = None) -> dict[str, Any]:
         """The contents of config.json of a run; its configuration is the dictionary at "config".
 
-        A config.json that is missing or damaged is replaced by the copy in the newest whole checkpoint.
+        A config.json that is missing or damaged is replaced by the copy in the newest complete checkpoint.
 
         Args:
             say: receives a message where a copy is used, or where the run is of a version without checksums; None: it

@@ -30,7 +30,7 @@ class PromptableNetwork(Protocol):
     def resize(self, logits: Tensor, embedding: Any) -> Tensor: ...
 
 
-class KeptEmbeddings(Protocol):
+class StoredEmbeddings(Protocol):
     """What is used of `luxel.render.nets.mobile_sam.EmbeddingCache`; see there."""
 
     def get(self, key: Hashable, compute: Callable[[], Any]) -> Any: ...
@@ -41,10 +41,10 @@ class MobileSamSegmenter:
 
     Args:
         network: `luxel.render.nets.mobile_sam.load_mobile_sam`.
-        embeddings: keeps what images were encoded to; None: nothing is kept.
+        embeddings: keeps what images were encoded to; None: nothing is stored.
     """
 
-    def __init__(self, network: PromptableNetwork, embeddings: KeptEmbeddings | None = None) -> None:
+    def __init__(self, network: PromptableNetwork, embeddings: StoredEmbeddings | None = None) -> None:
         self.network, self.embeddings = network, embeddings
 
     def embed(self, image: np.ndarray, key: Hashable = None) -> Any:

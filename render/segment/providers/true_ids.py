@@ -20,7 +20,7 @@ class TrueIds:
 
     Args:
         ids: numbers of the solids from 1, 0 for no surface, uint8 [H, W], by name of the view; see
-            `luxel.scenes.captures.images.true_ids.read_ids`.
+            `luxel.scenes.captures.true_ids.read_ids`.
 
     Raises:
         LuxelError: more than 254 solids.

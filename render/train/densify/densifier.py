@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -11,12 +11,14 @@ from torch import Tensor
 from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import View, pixel_count
 from luxel.render.raster.rasterize import DensifyStatistics
-from luxel.render.train.config import TrainConfig
 from luxel.render.train.densify.situation import Refinement, Situation, finite
-from luxel.render.train.memory.image_content import ImageContent
 from luxel.render.train.step import schedules
 from luxel.render.train.step.timeline import Timeline
 from luxel.render.train.store.protocol import ParameterStore
+from luxel.render.train.views.image_content import ImageContent
+
+if TYPE_CHECKING:
+    from luxel.render.train.config import TrainConfig
 
 
 class Densifier:
@@ -96,7 +98,7 @@ class Densifier:
         """Removes the primitives of which a parameter is not finite."""
         self.select(finite(self.store.scene))
 
-    def keep_most_opaque(self, count: int) -> None:
+    def retain_most_opaque(self, count: int) -> None:
         """Removes all but the ``count`` primitives of highest opacity."""
         opacity = self.store.scene.opacity_logits
         self.select(opacity.argsort(descending=True, stable=True)[:count].sort().values)

@@ -26,7 +26,7 @@ class FixedCount(Strategy):
     about: ClassVar[str] = "no densification"
 
     def window(self, steps: int) -> Window:
-        """Every ``refine_every`` steps of the whole run."""
+        """Every ``refine_every`` steps of the complete run."""
         return Window(0, steps + 1, self.refine_every)
 
     def due(self, step: int, clock: float, steps: int) -> bool:
@@ -41,8 +41,8 @@ class FixedCount(Strategy):
             return None
         scene = store.scene
         keep = (scene.opacities >= self.prune_opacity) & finite(scene)
-        kept = int(keep.sum())
-        if kept == scene.count:
+        retained = int(keep.sum())
+        if retained == scene.count:
             return None
         store.select(keep)
-        return Refinement(pruned=scene.count - kept)
+        return Refinement(pruned=scene.count - retained)

@@ -91,6 +91,6 @@ class McmcStrategy(Strategy):
         return number
 
     def _copy(self, store: ParameterStore, count: int, added: int, seed: int, step: int) -> Tensor:
-        """Relocates the transparent of the first ``count`` rows, or fills ``added`` rows behind them; returns how
+        """Relocates the transparent of the first ``count`` rows, or fills ``added`` rows after them; returns how
         many."""
         return store.relocate(count, added=added, min_opacity=self.min_opacity, seed=seed, step=step)

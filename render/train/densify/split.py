@@ -37,8 +37,8 @@ class SplitStrategy(Strategy):
     """Pixels with detail, of all training images together, for each Gaussian, without `cap_max`. A pixel shows detail
     where it differs from its neighbours by more than 12/255 at half the size."""
     sharp_share: Share = 0.2
-    """Share of the pixels of the scene that show detail in sharp photographs. Where fewer do, `pixels_each` is divided
-    by the square root of their ratio: soft photographs carry fewer Gaussians still; 0: they do not."""
+    """Share of the pixels of the scene that show detail in sharp images. Where fewer do, `pixels_each` is divided
+    by the square root of their ratio: soft images carry fewer Gaussians still; 0: they do not."""
     grow_grad2d: Positive = 2.6e-4
     """Mean absolute screen gradient (per half image size) above which a Gaussian is split, in runs of up to 7,000
     steps."""
@@ -99,8 +99,8 @@ class SplitStrategy(Strategy):
             store.replace(chosen, first)
             store.append(second)
             lives = torch.cat([lives, lives.new_ones(second.count)])
-        kept = int(lives.sum())
-        pruned = lives.numel() - kept
+        retained = int(lives.sum())
+        pruned = lives.numel() - retained
         if pruned:
             store.select(lives)
         return Refinement(split=chosen.numel(), pruned=pruned)
@@ -109,7 +109,7 @@ class SplitStrategy(Strategy):
         """Positions of those to split, int64: the largest gradients first, as many as growth and cap allow.
 
         Args:
-            lives: which Gaussians are kept, bool [N].
+            lives: which Gaussians are retained, bool [N].
             now: state of the run, with statistics.
         """
         import torch
@@ -133,7 +133,7 @@ class SplitStrategy(Strategy):
         return count_limit(self.cap_max, self.detail_that_counts(now), self.pixels_each, now.cap)
 
     def detail_that_counts(self, now: Situation) -> int:
-        """Pixels with detail that carry Gaussians; fewer than there are in soft photographs, see `sharp_share`."""
+        """Pixels with detail that carry Gaussians; fewer than there are in soft images, see `sharp_share`."""
         needed = self.sharp_share * now.pixels * now.coverage
         return now.detail if now.detail >= needed else round(now.detail * math.sqrt(now.detail / needed))
 

@@ -75,7 +75,7 @@ class MemoryBudget:
             change = f"the count is limited to {count:,} {noun} from now on"
         else:
             self.cap = max(1, int(0.9 * count))
-            densifier.keep_most_opaque(self.cap)
+            densifier.retain_most_opaque(self.cap)
             change = f"the least opaque are removed, {self.cap:,} {noun} remain"
         self.say(f"Memory of {self.device} ran out at step {step}: {change}.")
         densifier.reset()

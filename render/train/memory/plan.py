@@ -23,7 +23,7 @@ SPARE = 256 << 20  # context, allocator slack, the viewer
 
 @dataclass(frozen=True)
 class Plan:
-    """Where the training images are kept and how many primitives fit.
+    """Where the training images are retained and how many primitives fit.
 
     Args:
         images: "device" or "stream".

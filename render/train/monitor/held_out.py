@@ -60,7 +60,7 @@ def measure(
         folder: where renders are written.
         antialiased: as in training.
         lpips: LPIPS too, if its weights are available.
-        save_renders: number of renders written beside the ground truth, evenly spread over the views.
+        save_renders: number of renders written next to the ground truth, evenly spread over the views.
         aligned, photographed, refine, depth, render: see `luxel.render.metrics.evaluate.evaluate`.
     """
     if not views:

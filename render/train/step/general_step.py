@@ -20,24 +20,20 @@ from luxel.render.ops.train.gather_view import (
     BACKGROUND,
     TIME,
     count_step_,
-    view_numbers,
 )
 from luxel.render.ops.train.loss import photometric_loss
-from luxel.render.primitives import PRIMITIVES
-from luxel.render.primitives.spec import GeometryImages, Term
+from luxel.render.primitives.terms import StepImages
 from luxel.render.raster.rasterize import DensifyStatistics, Frame
 from luxel.render.train.step.fused_step import (
     FULL_GRADIENT,
     StepContext,
     StepOutput,
     add_noise,
-    auxiliary_terms,
-    of_depth,
-    regularisers,
     renew,
 )
-from luxel.render.train.step.objective import alpha_term
+from luxel.render.train.step.terms.rows import row_terms
 from luxel.render.train.step.timeline import ScheduleValues
+from luxel.render.train.step.view_maps import ViewMaps, update_models_
 from luxel.render.train.store.protocol import BETAS, EPS
 from luxel.render.train.views.dataset import ImageStack, Target
 
@@ -57,7 +53,7 @@ def general_step(
         stacks: return the image stack of each view in order; the table has one row per view.
         schedule: schedule values of the step.
     """
-    config, store = context.config, context.store
+    config, store, active = context.config, context.store, context.terms
     waits = context.capacity is None
     params, first, second = context.rows
     scene = store.primitives(params).map(lambda t: t.detach().requires_grad_())
@@ -65,29 +61,20 @@ def general_step(
     frames: list[Frame] = []
     stats: list[Tensor] = []
     losses: list[Tensor] = []
-    depths: list[Tensor] = []
+    weighted: dict[str, list[Tensor]] = {}  # values of terms that weigh themselves, of each view
     rows: list[Tensor] = []  # of the table
-    models = context.models.exposure, context.models.poses, context.models.shutter
-    of_view = [model for model in models if model is not None]
-    seen: list[Tensor] = []  # numbers of the views
-    learnt: list[list[Tensor]] = [[] for _ in of_view]  # parameters of each view
-    terms: list[Tensor | float] = []
+    maps: list[ViewMaps] = []  # of each view
+    terms: list[Tensor] = []
     views = len(stacks)
     for k, take in enumerate(stacks):
         if k:
             context.table[0, 0] += 1
         target, row = take().gather(context.table)
         rows.append(row)
-        camera, exposure, poses = target.camera, context.models.exposure, context.models.poses
-        if of_view:
-            seen.append(view_numbers(row[None]))
-            for model, each in zip(of_view, learnt, strict=True):
-                each.append(model.rows(seen[-1]))
-        if poses is not None:
-            refined = poses.apply(camera.world_to_cam[None], learnt[of_view.index(poses)][-1])[0]
-            camera = replace(camera, world_to_cam=refined)
-        if (shutter := context.models.shutter) is not None:
-            camera = replace(camera, shutter=shutter.apply(seen[-1], learnt[-1][-1])[0])
+        maps.append(ViewMaps(context.models, row[None]))
+        world_to_cam, shutters = maps[-1].cameras(target.camera.world_to_cam[None])
+        shutter = None if shutters is None else shutters[0]
+        camera = replace(target.camera, world_to_cam=world_to_cam[0], shutter=shutter)
         options: dict[str, Any] = {} if waits else {"max_instances": context.capacity}
         if schedule.counts:
             held = context.statistics.data[: scene.count]
@@ -105,37 +92,34 @@ def general_step(
             antialiased=config.antialiased,
             absolute_gradients=absolute,
             deterministic=config.deterministic,
-            depth=target.depth is not None or bool(schedule.geometry),
-            **({"normals": True, "planes": scene.planar} if schedule.geometry else {}),
+            depth=active.with_depth,
+            **({"normals": True, "planes": scene.planar} if active.with_normals else {}),
             **options,
         )
         frames.append(frame)
-        shown = frame.rgb
-        if exposure is not None:
-            through = None if target.alpha is None else _through(frame)[None]
-            shown = exposure.apply(shown[None], learnt[0][-1], through, row[None, BACKGROUND])[0]
+        through = None if target.alpha is None else _through(frame)[None]
+        shown = maps[-1].shown(frame.rgb[None], through).squeeze(0)
         target = _counted(context, shown, target, row)
         losses.append(photometric_loss(shown, target.rgb, target.weight, config.loss.ssim_weight))
-        if target.alpha is not None:
-            alpha = alpha_term(frame.alpha, target, config.loss)
-            terms.append(alpha if views == 1 else alpha / views)
-        if target.depth is not None:
-            depths.append(_of_depth(context, frame, target, row))
-        if schedule.geometry:
-            for weight, value in _geometry_terms(context, frame, camera, target, schedule.geometry):
-                terms.append(weight / views * value)
+        for each in active.weighted:
+            value = each.term.apply(_images(frame, camera, target), each.weight(row))
+            if value is not None:
+                weighted.setdefault(each.term.name, []).append(value)
+        if active.of_images:
+            images = _images(frame, camera, target)
+            values = [(each.term.apply(images), each.of_view) for each in active.of_images]
+            terms += [weight * value for value, weight in values if value is not None]
     photometric = losses[0] if views == 1 else torch.stack(losses).mean()
     weights = context.models.weights_of(torch.stack(rows))
-    weighted = photometric if weights is None else (torch.stack(losses) * weights).mean()
+    loss = photometric if weights is None else (torch.stack(losses) * weights).mean()
     touched = [frame.tile_counts[0] > 0 for frame in frames]
     visible = touched[0] if views == 1 else torch.stack(touched).any(0)
-    terms += [weight * value for weight, value in regularisers(context, scene, visible, schedule)]
     renew(context, scene)
-    terms += [weight * value for weight, value in auxiliary_terms(context, scene, visible)]
-    depth = torch.stack(depths).mean() if depths else None
-    terms += [] if depth is None else [depth]
-    loss = sum((term for term in terms if isinstance(term, Tensor)), weighted)
-    inputs = [*scene.tensors().values(), *(parameters for each in learnt for parameters in each)]
+    of_rows = row_terms(active, scene, store.inverse_count, lambda: visible, context.auxiliary)
+    terms += [weight * value for value, weight in of_rows]
+    means = {name: torch.stack(values).mean() for name, values in weighted.items()}
+    loss = sum((*terms, *means.values()), loss)
+    inputs = [*scene.tensors().values(), *(p for each in maps for p in each.parameters.values())]
     gradients = torch.autograd.grad(loss, inputs, allow_unused=True)
     gradients, g_views = gradients[: len(scene.names)], gradients[len(scene.names) :]
     if waits:
@@ -163,13 +147,15 @@ def general_step(
             visible if config.sparse_adam else None,
             context.status[1:2],
         )
-    for i, model in enumerate(of_view):
-        g_model = torch.cat(list(g_views[i * views : (i + 1) * views]))
-        model.update_(torch.cat(seen), g_model, row, context.status[1:2])
+    remaining = iter(g_views)
+    for each in maps:
+        each.gradients = {name: next(remaining) for name in each.parameters}
+    update_models_(maps, row, context.status[1:2])
     if stats and not (waits and views == 1):
         _add_statistics(context, stats)
     add_noise(context, scene.tensors(), row)
     shown, through = shown.detach(), _through(frame).detach()
+    depth = means.get("depth")
     return StepOutput(photometric.detach(), shown, through, target, None if depth is None else depth.detach())
 
 
@@ -182,33 +168,26 @@ def _counted(context: StepContext, image: Tensor, target: Target, row: Tensor) -
     return target._replace(rgb=counted.rgb[0], weight=_given(counted.weight)[0])
 
 
-def _of_depth(context: StepContext, frame: Frame, target: Target, row: Tensor) -> Tensor:
-    """`of_depth` of one view, without a leading dimension."""
-    assert frame.depth is not None, "a rasterizer that is asked for depth returns it"
-    one = target._replace(
-        depth=_given(target.depth)[None], weight=None if target.weight is None else target.weight[None]
-    )
-    accumulated = (frame.depth * frame.alpha)[None]
-    return of_depth(context, accumulated, 1 - frame.alpha[None], one, row).loss
-
-
-def _geometry_terms(
-    context: StepContext, frame: Frame, camera: Camera, target: Target, names: tuple[str, ...]
-) -> list[Term]:
-    """The terms of the geometry of one view, see `PrimitiveEngine.geometry`."""
-    assert frame.depth is not None and frame.normals is not None
-    images = GeometryImages(
-        depth=(frame.depth * frame.alpha)[None],
+def _images(frame: Frame, camera: Camera, target: Target) -> StepImages:
+    """The images of one view, with a leading dimension."""
+    given = target.rgb, target.weight, target.alpha, target.depth
+    targets, weight, known_alpha, known_depth = (None if t is None else t[None] for t in given)
+    depth: Any = None if frame.depth is None else (frame.depth * frame.alpha)[None]
+    normals: Any = None if frame.normals is None else frame.normals[None]
+    return StepImages(
+        depth=depth,
         square=None if frame.square_depth is None else frame.square_depth[None],
-        normals=frame.normals[None],
+        normals=normals,
         transmittance=_through(frame)[None],
-        weight=None if target.weight is None else target.weight[None],
+        weight=weight,
         world_to_cam=camera.world_to_cam.detach()[None],
         intrinsics=camera.calibration[None],
         distance=None if frame.plane_distance is None else frame.plane_distance[None],
-        rgb=target.rgb[None],
+        targets=targets,
+        rgb=frame.rgb[None],
+        known_alpha=known_alpha,
+        known_depth=known_depth,
     )
-    return PRIMITIVES[context.config.primitive].engine.geometry(images, context.config.loss, names)
 
 
 def _through(frame: Frame) -> Tensor:

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from luxel.render.primitives import PRIMITIVES
 from luxel.render.primitives.spec import AuxiliaryState
@@ -18,7 +17,10 @@ from luxel.render.train.config import TrainConfig
 from luxel.render.train.memory.instance_capacity import InstanceRoom
 from luxel.render.train.step.fused_step import StepContext, StepOutput, fused_step, instances_needed
 from luxel.render.train.step.general_step import general_step
-from luxel.render.train.step.objective import alpha_term, squared_error
+from luxel.render.train.step.objective import loss_context, squared_error
+from luxel.render.train.step.terms.active import TermWeights
+from luxel.render.train.step.terms.alpha import alpha_difference
+from luxel.render.train.step.terms.registry import step_terms
 from luxel.render.train.step.timeline import ScheduleValues, StepTable, Timeline
 from luxel.render.train.store.protocol import ParameterStore, StepRows
 from luxel.render.train.views.dataset import Dataset, ImageStack
@@ -66,7 +68,10 @@ class StepQueue:
         self._table = StepTable(self.device, config.batch)
         self._status = torch.zeros(4, dtype=torch.int32, device=self.device)
         self.estimates = self.device.type == "cuda"
-        self._scalars: dict[float, Tensor] = {}
+        self._scalars = {
+            x: torch.full((), x, device=self.device) for x in {1.0, 1 / config.batch}
+        }  # of the loss; steps that are captured read them
+        self._weights = TermWeights(step_terms(config), self.device, config.batch)
         self._room = InstanceRoom()
         self._replay: Replay[StepOutput] = Replay(self.device)
         self._counted_from = 0  # the step at which the status was last cleared
@@ -103,7 +108,6 @@ class StepQueue:
         if schedule.halvings != self._halvings:
             self._halvings = schedule.halvings
             self._room.forget()
-        self._send_scalars()
         estimated = self.estimates and not self._waits
         context = StepContext(
             self.config,
@@ -113,8 +117,12 @@ class StepQueue:
             self._table.tensor,
             self._status,
             self._scalars,
+            self._weights.at(
+                loss_context(
+                    self.config, schedule.counts, self.timeline.extent, self._coverage, schedule.progress
+                )
+            ),
             self.timeline.extent,
-            self._coverage,
             self._room.limit if estimated else None,
             self._auxiliary,
             self._auxiliary is not None and self._auxiliary.plan(step, store),
@@ -186,7 +194,7 @@ class StepQueue:
                 schedule.halvings,
                 schedule.sh_degree,
                 schedule.counts,
-                schedule.geometry,
+                context.terms.key,
             )
             images = (one.images.rgb.data_ptr() for one in stacks.values())
             output = self._replay.run(epoch, (*images, schedule.moves_sh_rest, context.renews), work)
@@ -195,17 +203,14 @@ class StepQueue:
         store.commit(context.rows)
         return output
 
-    def _send_scalars(self) -> None:
-        """Puts the weights of the loss on the device, before a step that may be captured uses them."""
-        weights = map(float, vars(self.config.loss).values())
-        for weight in {1.0, 1 / self.config.batch, *weights} - self._scalars.keys():
-            self._scalars[weight] = torch.full((), weight, device=self.device)
-
     def _read_back(self, step: int, output: StepOutput | None) -> None:
         """Starts copying the status, and loss and squared error of a step, to the host."""
         stats = None
         if output is not None:
-            loss = output.loss + alpha_term(1 - output.transmittance, output.target, self.config.loss)
+            loss, target, weight = output.loss, output.target, self.config.loss.alpha_weight
+            if target.alpha is not None and weight > 0:
+                alpha = alpha_difference(1 - output.transmittance, target.alpha, target.weight)
+                loss = loss + weight * alpha
             loss = loss if output.depth is None else loss + output.depth
             stats = torch.stack([loss, squared_error(output.rgb, output.target)])
         self._readbacks.push(step, self._status, stats)

@@ -10,12 +10,11 @@ import torch
 
 from luxel.render.ops.train.adam import adam_schedule
 from luxel.render.ops.train.gather_view import ADAM, BACKGROUND, DEPTH, OF_VIEW, PHOTO, ROW, STEP, TIME, VIEW
-from luxel.render.primitives.training import exponential
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.step import schedules
+from luxel.render.train.step.terms.depth import depth_weight
 from luxel.render.train.store.protocol import BETAS
 
-DEPTH_WEIGHTS = {"metric": 0.2, "align": 0.05}  # at the start, unless the configuration has one
 ROWS = 256  # of the table: a step has one for each of its views
 
 
@@ -29,7 +28,7 @@ class ScheduleValues:
         counts: whether statistics for density control are gathered.
         moves_sh_rest: whether the step moves the coefficients above degree 0.
         rates: learning rate by parameter; that of the means includes the scene's extent.
-        geometry: names of the terms of the geometry in the loss, see `PrimitiveEngine.geometry`.
+        progress: share of the run that is done, in [0, 1].
     """
 
     halvings: int
@@ -37,7 +36,7 @@ class ScheduleValues:
     counts: bool
     moves_sh_rest: bool
     rates: dict[str, float]
-    geometry: tuple[str, ...] = ()
+    progress: float = 0.0
 
 
 class Timeline:
@@ -84,7 +83,7 @@ class Timeline:
             config.strategy.needs_statistics(clock, config.steps),
             step % config.sh_rest_every == 0,
             self.rates(now),
-            config.loss.geometry_at(now),
+            now,
         )
 
     def rates(self, progress: float) -> dict[str, float]:
@@ -93,11 +92,7 @@ class Timeline:
 
     def depth_weight(self, step: int) -> float:
         """Weight of the depth in the loss of a step; 0 without depth."""
-        config = self.config
-        if config.depth == "none":
-            return 0.0
-        first = DEPTH_WEIGHTS[config.depth_scale] if config.depth_weight is None else config.depth_weight
-        return exponential(first, first * config.depth_final, self.progress(step))
+        return depth_weight(self.config, self.progress(step))
 
     def background_at(self, step: int) -> tuple[float, float, float]:
         """The background colour of a step, RGB in [0, 1]; a random one is a function of seed and step."""

@@ -1,1 +1,1 @@
-"""What is learnt of each training view beside the scene."""
+"""The training views: their images and what these show, and what is learnt of each view alongside the scene."""

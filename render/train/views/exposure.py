@@ -28,9 +28,9 @@ FEWEST_VIEWS = 4  # per camera on average; see `Cameras`
 
 
 class Exposure:
-    """A colour transform per training image, learnt beside the scene by the same loss.
+    """A colour transform per training image, learnt alongside the scene by the same loss.
 
-    The render of a training view passes it before it is compared with the photograph; held-out views, the viewer and
+    The render of a training view passes it before it is compared with the image; held-out views, the viewer and
     exported scenes do not. ``gain`` has a factor per channel, as an exposure time and a white balance act; ``affine`` a
     matrix and an offset (Kerbl et al. 2024, "A Hierarchical 3D Gaussian Representation", sec. 5.2). ``camera`` is a
     model of the photographic process: factors of linear light per image, and of each camera its vignetting (Goldman
@@ -130,7 +130,7 @@ class Exposure:
         transmittance: Tensor | None = None,
         background: Tensor | None = None,
     ) -> Tensor:
-        """Images as the photographs would show them.
+        """Renders as the images would show them.
 
         Args:
             image: rendered, [B, H, W, 3].
@@ -160,7 +160,7 @@ class Exposure:
 class Cameras:
     """Which views were taken by one camera: those of one image size and one set of intrinsics.
 
-    Where that leaves fewer than FEWEST_VIEWS views to a camera, the intrinsics were estimated for each photograph, and
+    Where that leaves fewer than FEWEST_VIEWS views to a camera, the intrinsics were estimated for each image, and
     all of one size count as one camera's.
 
     Args:

@@ -10,7 +10,7 @@ from torch import Tensor
 def filled(rgb: Tensor, counts: Tensor) -> Tensor:
     """An image whose pixels that do not count get the colours of those nearby that do, smoothly.
 
-    The windows of SSIM that reach over their border then see the contrast of the photograph, not that of a hole.
+    The windows of SSIM that reach over their border then see the contrast of the image, not that of a hole.
     Averages over squares of doubling sides are taken until no hole is left, and holes get them, interpolated, from
     coarse to fine (as in Gortler et al. 1996, "The Lumigraph", section 3.6).
 

@@ -23,12 +23,12 @@ from luxel.render.train.views.transients import threshold, without_transients
 
 @dataclass
 class ViewModels:
-    """What is learnt of each training view beside the scene; None: it is not learnt.
+    """What is learnt of each training view alongside the scene; None: it is not learnt.
 
     Args:
         exposure: colours.
         poses: of the cameras.
-        ignore_transients: whether what only single photographs show hardly counts in the loss.
+        ignore_transients: whether what only single images show hardly counts in the loss.
         weights: of the views' photometric losses, [V]; None: 1.
         shutter: velocities of the cameras during a readout.
     """
@@ -101,7 +101,7 @@ class ViewModels:
 
         Args:
             sample: number of the visit among those of all views, from 0.
-            samples: visits of all views in the whole run.
+            samples: visits of all views in the complete run.
         """
         visits = [(0.0, 1.0) if table is None else table.schedule(sample, samples) for table in self.tables]
         exposure, pose, camera, shutter = visits

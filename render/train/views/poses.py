@@ -15,7 +15,7 @@ RATE, FINAL = 3e-4, 0.05
 
 
 class PoseRefinement:
-    """A small rotation and translation of each training camera, learnt beside the scene (Lin et al. 2021, BARF).
+    """A small rotation and translation of each training camera, learnt alongside the scene (Lin et al. 2021, BARF).
 
     A camera turns about its own centre and moves, both along the axes of the world. The cameras as a whole neither turn
     nor move nor spread (the inner constraints of a free network adjustment), so that the scene stays where held-out
@@ -69,7 +69,7 @@ class PoseRefinement:
 
 
 def similarities(centres: Tensor, extent: float) -> Tensor:
-    """What small translations, rotations and scalings of the whole scene do to the parameters of `PoseRefinement`.
+    """What small translations, rotations and scalings of the complete scene do to the parameters of `PoseRefinement`.
 
     Args:
         centres: of the cameras, [V, 3].

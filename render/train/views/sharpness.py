@@ -1,4 +1,4 @@
-"""Weights of photographs in the loss by their sharpness."""
+"""Weights of images in the loss by their sharpness."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from torch import Tensor
 from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import View
 
-SHARP = 0.5  # sharpness relative to the views beside it, from which a photograph counts fully
+SHARP = 0.5  # sharpness relative to the views next to it, from which an image counts fully
 LEAST = 0.05  # weight
 
 
 def sharpness_weights(views: Sequence[View]) -> Tensor:
     """Weights of the views' losses: the square of ``sharpness`` / 0.5, within [0.05, 1].
 
-    A blurred photograph still has some weight, so that what no other shows is learnt from it.
+    A blurred image still has some weight, so that what no other shows is learnt from it.
 
     Args:
         views: for training; those of unknown sharpness have weight 1.
@@ -30,7 +30,7 @@ def sharpness_weights(views: Sequence[View]) -> Tensor:
     """
     if all(view.sharpness is None for view in views):
         raise LuxelError(
-            "downweight_blur needs the sharpness of the photographs, but it was not measured.",
+            "downweight_blur needs the sharpness of the images, but it was not measured.",
             "Measure it with luxel.scenes.captures.checks.blur.with_sharpness, as `luxel train` does.",
         )
     sharpness = torch.tensor([SHARP if view.sharpness is None else view.sharpness for view in views])

@@ -24,7 +24,7 @@ FASTEST = math.radians(20)  # rotation in a readout; above this half of the view
 
 
 class RollingShutter:
-    """A velocity of each training camera, learnt beside the scene.
+    """A velocity of each training camera, learnt alongside the scene.
 
     It begins as the constant velocity between the frames before and after, times the duration of the readout, and is
     corrected as `PoseRefinement` corrects poses. Held-out views have the velocity of their neighbours, times the factor
@@ -111,11 +111,11 @@ class RollingShutter:
 
     def seen(self, views: Sequence[View]) -> list[View]:
         """Views, out of those given at the start, with the shutters that held-out views are rendered with."""
-        place = {view.name: number for number, view in enumerate(self._views)}
+        position = {view.name: number for number, view in enumerate(self._views)}
         rows = shutter_row(self.factor * self._every, self._direction).cpu()
         return [
-            replace(view, camera=replace(view.camera, shutter=rows[place[view.name]]))
-            if view.name in place
+            replace(view, camera=replace(view.camera, shutter=rows[position[view.name]]))
+            if view.name in position
             else view
             for view in views
         ]

@@ -20,7 +20,7 @@ class ViewTable:
     """Parameters per view with Adam's moments (Kingma & Ba 2015); all start at 0, unless ``values`` is
     set. What all views share is removed from them after each update.
 
-    A view is seen once an epoch, so the moments of a view know only the steps that saw it. Nothing here waits for the
+    A view is used once an epoch, so the moments of a view know only the steps that saw it. Nothing here waits for the
     device, and an update can be captured and replayed.
 
     Args:
@@ -73,7 +73,7 @@ class ViewTable:
 
         Args:
             sample: number of the visit among those of all views, from 0.
-            samples: visits of all views in the whole run.
+            samples: visits of all views in the complete run.
         """
         views = self.values.shape[0]
         visit, visits = sample // views + 1, max(1.0, samples / views)

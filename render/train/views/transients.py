@@ -1,4 +1,4 @@
-"""What only single photographs show: people who pass, cars, shadows."""
+"""What only single images show: people who pass, cars, shadows."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ SAMPLES = 4096  # blocks that the usual difference of a step is taken from
 USUAL = 0.5  # quantile of their differences that is the usual one
 FACTOR = 10.0  # of the usual difference, above which a block is taken for transient
 FLOOR = 0.1  # difference in [0, 1] below which none is
-CONTRAST = 0.5  # of the photograph's own standard deviation around a block, by which it may differ more
-BESIDE = 0.25  # of what is allowed, above which a pixel of a transient block or beside one is transient
+CONTRAST = 0.5  # of the image's own standard deviation around a block, by which it may differ more
+BESIDE = 0.25  # of what is allowed, above which a pixel of a transient block or alongside one is transient
 CLOSED = 5  # pixels a side of the square that closes holes in what is transient, odd
 DOUBT = 0.1  # weight of transient pixels: details that were mistaken for an object are learnt nevertheless
 START, FULL = 0.05, 0.15  # shares of the run at which the first blocks are found, and by the factor above
@@ -35,10 +35,10 @@ def threshold(progress: float) -> float:
 def without_transients(
     image: Tensor, photograph: Tensor, weight: Tensor | None, factor: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """A photograph that hardly shows what it alone shows, and the weights of its pixels.
+    """An image that hardly shows what it alone shows, and the weights of its pixels.
 
     Transient pixels are the render with a tenth of the difference to the photograph: windows of SSIM that reach into an
-    object compare the scene behind it, not the object's contrast, and the L1 loss still points to the photograph.
+    object compare the scene behind it, not the object's contrast, and the L1 loss still points to the image.
 
     Args:
         image, photograph, weight, factor: see `static_share`.
@@ -53,15 +53,15 @@ def without_transients(
 
 @torch.no_grad()
 def static_share(image: Tensor, photograph: Tensor, weight: Tensor | None, factor: Tensor) -> Tensor:
-    """Shares of the weight that pixels keep: a tenth where a photograph differs from the render far more than usual.
+    """Shares of the weight that pixels keep: a tenth where an image differs from the render far more than usual.
 
     Blocks decide where something is transient, their pixels how far it reaches. Compared are mean colours around
     blocks: detail that is not learnt yet differs in its pixels and hardly in their mean, and what stands before the
-    scene has another colour. Where the photograph has strong contrast, small errors of pose move much colour, so more
-    is allowed. Of such blocks and those beside them (as in Sabour et al. 2023, RobustNeRF, sec. 4) the pixels that
+    scene has another colour. Where the image has strong contrast, small errors of pose move much colour, so more
+    is allowed. Of such blocks and those alongside them (as in Sabour et al. 2023, RobustNeRF, sec. 4) the pixels that
     differ themselves are transient, and the holes between them. The usual difference is a median: an object may cover a
-    good part of a photograph. Transient pixels keep a tenth of their weight: without any, details that are learnt late
-    would never be, and what does pass is seen by one view, which the others outweigh. Nothing here waits for the
+    good part of an image. Transient pixels keep a tenth of their weight: without any, details that are learnt late
+    would never be, and what does pass is observed by one view, which the others outweigh. Nothing here waits for the
     device.
 
     Args:

@@ -88,7 +88,7 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 @dataclass(frozen=True)
-class CachePlace:
+class CacheLocation:
     """A folder in which results may be.
 
     Args:
@@ -123,19 +123,19 @@ class CaptureCache:
         self.capture = capture
         self.cache_dir = Path(cache_dir) if cache_dir else None
 
-    def places(self) -> Iterator[CachePlace]:
+    def places(self) -> Iterator[CacheLocation]:
         """Where results may be, in the order in which they are looked for and written."""
         if self.cache_dir is not None:
-            yield CachePlace(self.cache_dir)
+            yield CacheLocation(self.cache_dir)
         elif self.capture.is_dir():
             writable = bool(self.capture.stat().st_mode & 0o222)
-            yield CachePlace(self.capture, (IN_CAPTURE,), read_only=not writable)
+            yield CacheLocation(self.capture, (IN_CAPTURE,), read_only=not writable)
         folder = places.cache_folder()
         if folder is not None:
             name = content_key([str(self.capture.resolve())])
-            yield CachePlace(folder, (CAPTURES, name), private=True)
+            yield CacheLocation(folder, (CAPTURES, name), private=True)
             if self.cache_dir is None:
-                yield CachePlace(folder, read_only=True)
+                yield CacheLocation(folder, read_only=True)
 
     def result(
         self,
@@ -159,17 +159,17 @@ class CaptureCache:
         Raises:
             CaptureError: the result cannot be computed, or cannot be written anywhere.
         """
-        for place in self.places():
+        for position in self.places():
             try:
-                return _read(place.output(inside), inside, names, read, check)
+                return _read(position.output(inside), inside, names, read, check)
             except Exception:  # whatever is wrong with an entry, it is computed again
                 continue
         with scratch_folder(user_cache()) as made:
             make(made)
-            for place in self.places():
-                if not place.read_only:
+            for position in self.places():
+                if not position.read_only:
                     try:
-                        return read(_store(made, place.output(inside), inside))
+                        return read(_store(made, position.output(inside), inside))
                     except (
                         ForeignFileError,
                         OSError,

@@ -13,8 +13,8 @@ from PIL import Image
 from luxel.scenes.captures.caching.capture_cache import CaptureCache, content_key
 from luxel.scenes.captures.contents import image_files
 from luxel.scenes.captures.images.images import check_images
-from luxel.scenes.captures.images.video import ENDS, QUALITY, SUFFIXES
 from luxel.scenes.captures.images.video_frames import opened_video, reformatter, upright
+from luxel.scenes.captures.unposed.video import ENDS, QUALITY, SUFFIXES
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.reading import read_bytes
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from luxel.scenes.captures.caching.capture_cache import CaptureCache
 from luxel.scenes.captures.cameras.films import CameraFrames, frame_count, frames_of, is_film
+from luxel.scenes.captures.capture_format import CaptureFormat, ReadOptions
 from luxel.scenes.captures.contents import (
     CaptureContents,
     SourceImage,
@@ -22,7 +23,6 @@ from luxel.scenes.captures.contents import (
     natural_key,
 )
 from luxel.scenes.captures.formats import colmap, llff, transforms
-from luxel.scenes.captures.formats.capture_format import CaptureFormat, ReadOptions
 from luxel.scenes.captures.images.images import ImageHeader, read_header
 from luxel.scenes.captures.lenses.lens import Lens, fit_to_file
 from luxel.scenes.errors import CaptureError

@@ -1,4 +1,4 @@
-"""Photographs that are much less sharp than those taken beside them."""
+"""Images that are much less sharp than those taken alongside them."""
 
 from __future__ import annotations
 
@@ -41,6 +41,6 @@ def check_blur(capture: Capture, measures: Measures) -> list[Finding]:
         return []
     ratio = relative_sharpness(measures)
     rows = [int(row) for row in np.argsort(ratio) if ratio[row] < LEAST]
-    problem = f"{len(rows)} of {len(ratio)} photographs are much less sharp than their neighbours"
+    problem = f"{len(rows)} of {len(ratio)} images are much less sharp than their neighbours"
     remedy = "Take them again with a steady camera, remove them, or train with --downweight-blur."
     return about_views("sharpness", measures.names, rows, ratio, problem, remedy)

@@ -1,4 +1,4 @@
-"""Sides of a subject from which no photograph was taken."""
+"""Sides of a subject from which no image was taken."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from luxel.scenes.captures.open_capture import Capture
 TOWARDS = 0.7  # cosine between the optical axis and the direction to the middle of a camera that looks at it
 LOOKING = 0.8  # of the cameras that must look at the middle: a subject is walked around
 AROUND = 200.0  # degrees that the walk must cover: it was meant to be a round
-GAP = 60.0  # degrees without a photograph, the unit of the value
+GAP = 60.0  # degrees without an image, the unit of the value
 
 
 def level_axes(capture: Capture) -> np.ndarray:
@@ -47,7 +47,7 @@ def azimuths(capture: Capture, measures: Measures) -> tuple[np.ndarray, np.ndarr
 
 
 def check_coverage(capture: Capture, measures: Measures) -> list[Finding]:
-    """A gap between the directions around the up axis from which photographs were taken."""
+    """A gap between the directions around the up axis from which images were taken."""
     angles, rows = azimuths(capture, measures)
     if len(angles) < 4:
         return []

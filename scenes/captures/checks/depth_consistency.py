@@ -38,8 +38,6 @@ def check_depth(capture: Capture, measures: Measures) -> list[Finding]:
         findings.append(Finding("depth", problem, REMEDY))
     off = np.array([ratios.get(name, usual) / usual - 1 for name in measures.names])
     rows = [int(row) for row in np.argsort(-np.abs(off)) if abs(off[row]) > OFF]
-    problem = (
-        f"The depth maps of {len(rows)} of {len(ratios)} photographs do not fit their poses and the points"
-    )
+    problem = f"The depth maps of {len(rows)} of {len(ratios)} images do not fit their poses and the points"
     remedy = "Correct these poses, or leave these depth maps out."
     return findings + about_views("depth", measures.names, rows, off, problem, remedy)

@@ -1,4 +1,4 @@
-"""Photographs that show the same as another one."""
+"""Images that show the same as another one."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ def check_duplicates(capture: Capture, measures: Measures) -> list[Finding]:
             share = np.maximum(measures.shares[before], measures.shares[row])
             least[row] = (np.abs(flat[before] - own).mean(1) / np.maximum(share, 1e-3)).min()
     rows = [int(row) for row in np.argsort(least, kind="stable") if least[row] < SAME]
-    problem = f"{len(rows)} of {len(flat)} photographs show the same as another one"
-    remedy = "Remove them; copies of held-out photographs among the others make figures too good."
+    problem = f"{len(rows)} of {len(flat)} images show the same as another one"
+    remedy = "Remove them; copies of held-out images among the others make figures too good."
     return about_views("duplicates", measures.names, rows, least, problem, remedy)

@@ -1,4 +1,4 @@
-"""Photographs that are brighter or darker than others of the same points."""
+"""Images that are brighter or darker than others of the same points."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def brightness(measures: Measures) -> np.ndarray:
     for _ in range(4):  # a point's colour is the median over views, given their brightness
         colour = np.nanmedian(logs - gains[:, None], axis=0)
         for row, values in enumerate(logs):
-            seen = np.isfinite(values)
-            gains[row] = np.median(values[seen] - colour[seen]) if seen.sum() >= MIN_POINTS else 0.0
+            visible = np.isfinite(values)
+            gains[row] = np.median(values[visible] - colour[visible]) if visible.sum() >= MIN_POINTS else 0.0
     enough = np.isfinite(logs).sum(1) >= MIN_POINTS
     out[enough] = gains[enough]
     return out
@@ -59,13 +59,13 @@ def check_exposure(capture: Capture, measures: Measures) -> list[Finding]:
         findings.append(
             Finding(
                 "exposure",
-                f"The brightness of the photographs varies by {100 * (np.exp(usual) - 1):.0f} % between views"
+                f"The brightness of the images varies by {100 * (np.exp(usual) - 1):.0f} % between views"
                 f"{_by_exif(capture, measures, gains)}.",
                 "Train with --exposure affine, or take photographs with a fixed exposure and white balance.",
             )
         )
     problem = (
-        f"{len(rows)} of {int(known.sum())} photographs are brighter or darker than others of the same points"
+        f"{len(rows)} of {int(known.sum())} images are brighter or darker than others of the same points"
     )
-    remedy = "Train with --exposure affine, which learns the exposure of each photograph, or remove them."
+    remedy = "Train with --exposure affine, which learns the exposure of each image, or remove them."
     return findings + about_views("exposure", measures.names, rows, gains - middle, problem, remedy)

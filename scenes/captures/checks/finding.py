@@ -16,7 +16,7 @@ class Finding:
         check: name of the check.
         problem: a sentence.
         remedy: what to do.
-        views: names of the views that it concerns, worst first; empty: the whole capture.
+        views: names of the views that it concerns, worst first; empty: the complete capture.
         values: what was measured of each of these views, in the unit that the check names.
     """
 

@@ -1,7 +1,7 @@
-"""Masks of an object that leave out what the masks of all other photographs keep.
+"""Masks of an object that leave out what the masks of all other images keep.
 
 A cell of space that nearly all masks keep belongs to the visual hull of the object (Laurentini 1994); a mask that
-leaves it out has a hole, or another error, as the object cannot be absent in one photograph.
+leaves it out has a hole, or another error, as the object cannot be absent in one image.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def left_out(capture: Capture, measures: Measures) -> np.ndarray:
         known[index] = (depth > 0) & (column >= 0) & (column < width) & (line >= 0) & (line < height)
         x, y = column[known[index]].astype(int), line[known[index]].astype(int)
         inside[index, known[index]] = mask[y, x]
-    seen = known.sum(0)
-    hull = (seen >= SEEN * len(rows)) & (inside.sum(0) >= KEPT * seen)
+    visible = known.sum(0)
+    hull = (visible >= SEEN * len(rows)) & (inside.sum(0) >= KEPT * visible)
     if hull.any():
         missing = (known & ~inside)[:, hull].sum(1) / np.maximum(known[:, hull].sum(1), 1)
         out[rows] = missing
@@ -69,8 +69,6 @@ def check_masks(capture: Capture, measures: Measures) -> list[Finding]:
     limit = max(LEFT_OUT, TIMES * float(np.quantile(missing[known], NEARLY_ALL)))
     order = np.argsort(-np.where(known, missing, -1))
     rows = [int(row) for row in order if known[row] and missing[row] > limit]
-    problem = (
-        f"The masks of {len(rows)} of {int(known.sum())} photographs leave out what the other masks keep"
-    )
-    remedy = "Correct these masks, or remove the photographs."
+    problem = f"The masks of {len(rows)} of {int(known.sum())} images leave out what the other masks keep"
+    remedy = "Correct these masks, or remove the images."
     return about_views("masks", measures.names, rows, missing, problem, remedy)

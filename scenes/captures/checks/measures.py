@@ -36,7 +36,7 @@ class Measures:
         sharpness: variance of the Laplacian of the luminance (0 to 255) where it counts, [V].
         luminance: mean luminance where it counts, 0 to 255, [V].
         thumbnails: luminance, float32 [V, 24, 32].
-        samples: luminance of each point in each view, float32 [V, P]; NaN where it is not seen.
+        samples: luminance of each point in each view, float32 [V, P]; NaN where it is not visible.
         details: likewise, the luminance minus its mean in the WIDE pixels around: what light does not change.
         shares: fraction of the pixels that count, [V].
         masks: what the mask or alpha of each view keeps, with MARGIN pixels around it, bool [h, w]; None: it has none.
@@ -101,13 +101,13 @@ def _measure_view(out: Measures, row: int, view: View, cloud: np.ndarray) -> Non
     wide, tall = (max(8, round(side * scale)) for side in (width, height))
     grey = cv2.cvtColor(resize(pixels.rgb, wide, tall), cv2.COLOR_RGB2GRAY)
     cover = pixels.alpha if pixels.alpha is not None else pixels.weight
-    kept = np.ones((tall, wide), bool) if cover is None else resize(cover, wide, tall) >= KEPT
+    retained = np.ones((tall, wide), bool) if cover is None else resize(cover, wide, tall) >= KEPT
     if cover is not None:
         square = np.ones((2 * MARGIN + 1,) * 2, np.uint8)
-        out.shares[row] = kept.mean()
-        out.masks[row] = cv2.dilate(kept.astype(np.uint8), square) > 0
-        grey = np.where(kept, grey, np.uint8(grey[kept].mean() if kept.any() else 0))
-    counted = kept if kept.any() else ~kept
+        out.shares[row] = retained.mean()
+        out.masks[row] = cv2.dilate(retained.astype(np.uint8), square) > 0
+        grey = np.where(retained, grey, np.uint8(grey[retained].mean() if retained.any() else 0))
+    counted = retained if retained.any() else ~retained
     out.sharpness[row] = cv2.Laplacian(grey, cv2.CV_32F)[counted].var()
     out.luminance[row] = grey[counted].mean()
     out.thumbnails[row] = cv2.resize(grey, THUMBNAIL, interpolation=cv2.INTER_AREA)

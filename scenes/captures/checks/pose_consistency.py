@@ -1,4 +1,4 @@
-"""Photographs whose pose does not fit: points do not look there as they do in the other photographs."""
+"""Images whose pose does not fit: points do not look there as they do in the other images."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ CONTRAST = 2.0  # standard deviation of details, of 255, that points must have i
 def correlations(measures: Measures) -> np.ndarray:
     """Correlation of the details at points in each view with their median in the nearest views, [V]; NaN: unknown."""
     details = measures.details
-    seen = np.isfinite(details)
+    visible = np.isfinite(details)
     out = np.full(len(details), np.nan)
     for row, around in enumerate(measures.neighbours):
-        shared = seen[row] & (seen[around].sum(0) >= MIN_VIEWS)
+        shared = visible[row] & (visible[around].sum(0) >= MIN_VIEWS)
         if shared.sum() < MIN_POINTS:
             continue
         own, others = details[row, shared], np.nanmedian(details[around][:, shared], axis=0)
@@ -40,8 +40,8 @@ def check_poses(capture: Capture, measures: Measures) -> list[Finding]:
     limit = min(LEAST, BELOW * usual)
     rows = [int(row) for row in np.argsort(np.where(known, agreement, np.inf)) if agreement[row] < limit]
     problem = (
-        f"The poses of {len(rows)} of {int(known.sum())} photographs do not fit: points look different there than in "
-        "the other photographs"
+        f"The poses of {len(rows)} of {int(known.sum())} images do not fit: points look different there than in "
+        "the other images"
     )
-    remedy = "Correct these poses, remove the photographs, or train with --refine-poses."
+    remedy = "Correct these poses, remove the images, or train with --refine-poses."
     return about_views("poses", measures.names, rows, agreement, problem, remedy)

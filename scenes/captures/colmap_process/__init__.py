@@ -1,1 +1,1 @@
-"""COLMAP in a process of its own: whatever it does to a database or an image, luxel goes on with a message."""
+"""Structure from motion by COLMAP, in a process of its own: features, pairs to match, mapping, scores of models."""

@@ -21,20 +21,20 @@ from typing import IO, Any
 import numpy as np
 
 from luxel.scenes.captures.caching.capture_cache import load_arrays
-from luxel.scenes.captures.poses import features
+from luxel.scenes.captures.colmap_process import features
 from luxel.scenes.errors import CaptureError
 
 MODULE = "luxel.scenes.captures.colmap_process.main"
 REQUEST, RESULT = "request.npz", "result.npz"
-SETTINGS = ("SEED", "FEATURES", "FEATURE_IMAGE_SIZE")  # of luxel.scenes.captures.poses.features
+SETTINGS = ("SEED", "FEATURES", "FEATURE_IMAGE_SIZE")  # of luxel.scenes.captures.colmap_process.features
 LONGEST_LINE = 1 << 20  # bytes that are read of a line of the process
 LAST = 1 << 16  # bytes of its messages that are remembered
 SHOWN = 240  # characters of them that are shown
 REMEDY = (
-    "Try again. If it happens again, leave out photographs that other programs cannot open, or give poses "
+    "Try again. If it happens again, leave out images that other programs cannot open, or give poses "
     "(COLMAP, transforms.json)."
 )
-KILLED = "The memory may not suffice: close other programs, or use fewer or smaller photographs."
+KILLED = "The memory may not suffice: close other programs, or use fewer or smaller images."
 
 
 def run_task(
@@ -88,7 +88,7 @@ def _converse(
     assert process.stdin is not None and process.stdout is not None and process.stderr is not None
     messages = _LastBytes(process.stderr)
     stage = "starting"
-    with contextlib.suppress(BrokenPipeError):  # it has ended, as is seen below
+    with contextlib.suppress(BrokenPipeError):  # it has ended, as is visible below
         process.stdin.write(json.dumps(request).encode() + b"\n")
         process.stdin.flush()
     while line := process.stdout.readline(LONGEST_LINE):

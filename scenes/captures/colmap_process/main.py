@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from luxel.scenes.captures.colmap_process import features
 from luxel.scenes.captures.colmap_process.launch import REQUEST, RESULT, SETTINGS
-from luxel.scenes.captures.poses import features
 from luxel.scenes.errors import CaptureError
 
 ROOM = "luxel.scenes.captures.colmap_process"

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from luxel.scenes.captures.poses import features
-from luxel.scenes.captures.poses.pairs import pairs_in_order
+from luxel.scenes.captures.colmap_process import features
+from luxel.scenes.captures.colmap_process.pairs import pairs_in_order
 from luxel.scenes.errors import CaptureError
 
 if TYPE_CHECKING:
-    from luxel.scenes.captures.formats.capture_format import Progress
+    from luxel.scenes.captures.capture_format import Progress
 
 MIN_PANORAMAS = 3
 VIEWS, SIZE = 6, 1024  # of the rig: views, most pixels of a side
 FEATURES = 2048  # maximum per view
-ADVICE = "Take panoramas a step or two apart, in good light, and more of them where the place is narrow."
+ADVICE = "Take panoramas a step or two apart, in good light, and more of them where the site is narrow."
 
 
 def map_panoramas(

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from luxel.scenes.captures.colmap_process import features
+from luxel.scenes.captures.colmap_process.lens_refinement import adjust
 from luxel.scenes.captures.colmap_process.triangulation import matched, triangulated
-from luxel.scenes.captures.poses import features
-from luxel.scenes.captures.poses.lens_refinement import adjust
 from luxel.scenes.errors import CaptureError
 
 if TYPE_CHECKING:
-    from luxel.scenes.captures.formats.capture_format import Progress
+    from luxel.scenes.captures.capture_format import Progress
 
 
 def refine_poses(
@@ -39,7 +39,7 @@ def refine_poses(
         world_to_cam: given poses, [V, 4, 4].
 
     Raises:
-        CaptureError: pycolmap is missing, or the photographs do not match with these poses.
+        CaptureError: pycolmap is missing, or the images do not match with these poses.
     """
     poses, errors = world_to_cam, []
     matches = matched(folder, on_progress, names=names, lenses=lenses, pairs=pairs)
@@ -49,8 +49,8 @@ def refine_poses(
             model = triangulated(matches, poses, tolerance)
             if model.num_points3D() < min_points:
                 raise CaptureError(
-                    f"Only {model.num_points3D()} points of the photographs agree with the given poses.",
-                    "Check that the poses are those of these photographs, or leave them out to estimate them.",
+                    f"Only {model.num_points3D()} points of the images agree with the given poses.",
+                    "Check that the poses are those of these images, or leave them out to estimate them.",
                 )
             model.update_point_3d_errors()
             errors.append(model.compute_mean_reprojection_error())

@@ -1,4 +1,4 @@
-"""The task of structure from motion: features, matches, models, and the lens, from photographs alone."""
+"""The task of structure from motion: features, matches, models, and the lens, from images alone."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from luxel.scenes.captures.poses import features
-from luxel.scenes.captures.poses.features import import_pycolmap
-from luxel.scenes.captures.poses.lens_refinement import refine_lens
-from luxel.scenes.captures.poses.mapping import map_globally, map_incrementally, without_pairs
-from luxel.scenes.captures.poses.pairs import pairs_to_match
-from luxel.scenes.captures.poses.score import ModelScore, PoseReport, score_model
-from luxel.scenes.captures.poses.two_view import VerifiedPairs, only_turned, read_pairs
+from luxel.scenes.captures.colmap_process import features
+from luxel.scenes.captures.colmap_process.features import import_pycolmap
+from luxel.scenes.captures.colmap_process.lens_refinement import refine_lens
+from luxel.scenes.captures.colmap_process.mapping import map_globally, map_incrementally, without_pairs
+from luxel.scenes.captures.colmap_process.pairs import pairs_to_match
+from luxel.scenes.captures.colmap_process.score import ModelScore, PoseReport, score_model
+from luxel.scenes.captures.colmap_process.two_view import VerifiedPairs, only_turned, read_pairs
 from luxel.scenes.errors import CaptureError
 
 if TYPE_CHECKING:
-    from luxel.scenes.captures.formats.capture_format import Progress
+    from luxel.scenes.captures.capture_format import Progress
 
 MIN_PLACED_FRACTION = 0.5
 MIN_AGREEMENT = 0.35  # of the matches with the poses, see `ModelScore`
 GOOD_AGREEMENT = 0.9  # from which mapping is not repeated
 CONTRADICTS = 0.25  # share of a pair's matches that fits the poses, below which the pair is cut
-FEW_FEATURES = 100  # of the median photograph
-TURNED = "the camera turned on the spot, so that near and far move alike from one photograph to another"
+FEW_FEATURES = 100  # of the median image
+TURNED = "the camera turned on the spot, so that near and far move alike from one image to another"
 DATABASE, FINISHED, REPORT = "database.db", "finished", "report.json"
 ADVICE = (
-    "Photographs must be sharp, overlap by two thirds with their neighbours, and be taken from different places, not "
-    "by turning on the spot. Add photographs between these and the others, or remove them."
+    "Images must be sharp, overlap by two thirds with their neighbours, and be taken from different positions, not "
+    "by turning on the spot. Add images between these and the others, or remove them."
 )
 Candidate = tuple[ModelScore, Any, np.ndarray]  # score, model, and how each pair fits it
 
@@ -75,7 +75,7 @@ def reconstruct(
         on_progress: called with (stage, fraction done in [0, 1]).
         capture: the path that messages name.
         names: of the images, in order.
-        stored_names: of the photographs, in the same order, for the model.
+        stored_names: of the images, in the same order, for the model.
         lenses: names of the images that one lens took, for each lens.
 
     Raises:
@@ -87,9 +87,7 @@ def reconstruct(
     with features.quiet(pycolmap):
         _extract(inputs, lenses, on_progress)
         pairs = pairs_to_match(pycolmap, inputs.database, names)
-        features.match(
-            pycolmap, inputs.database, pairs, lambda share: on_progress("matching photographs", share)
-        )
+        features.match(pycolmap, inputs.database, pairs, lambda share: on_progress("matching images", share))
         verified = read_pairs(pycolmap, inputs.database)
         if only_turned(verified):  # mapping places some of them even so, differently each time
             raise CaptureError(f"{capture}: no poses could be estimated: {TURNED}.", ADVICE)
@@ -166,7 +164,7 @@ def _without_contradictions(
     """The best candidate, and the number of pairs that were cut.
 
     Sides that look alike are matched though they show different things. Such pairs contradict the poses that all others
-    agree on: mapping is repeated once without them, and kept where all pairs fit it better. Adds to ``candidates``.
+    agree on: mapping is repeated once without them, and retained where all pairs fit it better. Adds to ``candidates``.
     """
     best = max(candidates, key=lambda candidate: candidate[0].value)
     contradicting = np.nonzero(best[2] < CONTRADICTS)[0]
@@ -192,7 +190,7 @@ def _reason(count: int, verified: VerifiedPairs) -> str:
     """Why there are no poses, a clause."""
     counts = [len(points) for points in verified.keypoints.values()] or [0]
     if np.median(counts) < FEW_FEATURES:
-        return f"the photographs show too little detail ({np.median(counts):.0f} features in the median photograph)"
+        return f"the images show too little detail ({np.median(counts):.0f} features in the median image)"
     if len(verified.ids) < count // 2:
-        return f"only {len(verified.ids)} pairs of the {count} photographs show enough of the same thing"
-    return f"none of the {len(verified.ids)} pairs of photographs that overlap is one to begin from"
+        return f"only {len(verified.ids)} pairs of the {count} images show enough of the same thing"
+    return f"none of the {len(verified.ids)} pairs of images that overlap is one to begin from"

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from luxel.scenes.captures.poses import features
-from luxel.scenes.captures.poses.features import import_pycolmap
+from luxel.scenes.captures.colmap_process import features
+from luxel.scenes.captures.colmap_process.features import import_pycolmap
 from luxel.scenes.errors import CaptureError
 
 if TYPE_CHECKING:
-    from luxel.scenes.captures.formats.capture_format import Progress
+    from luxel.scenes.captures.capture_format import Progress
 
 
 @dataclass(frozen=True)
@@ -111,9 +111,7 @@ def matched(
                 ),
             )
             done += size
-        features.match(
-            pycolmap, matches.database, pairs, lambda share: on_progress("matching photographs", share)
-        )
+        features.match(pycolmap, matches.database, pairs, lambda share: on_progress("matching images", share))
     return matches
 
 
@@ -151,5 +149,5 @@ def triangulated(matches: MatchedImages, world_to_cam: np.ndarray, tolerance: fl
     except (RuntimeError, ValueError, IndexError) as error:
         raise CaptureError(
             f"Triangulation from the given poses failed ({error}).",
-            "Check that the poses are those of these photographs, or leave them out to estimate them.",
+            "Check that the poses are those of these images, or leave them out to estimate them.",
         ) from None

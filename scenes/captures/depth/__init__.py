@@ -1,1 +1,1 @@
-"""Depth of views that training fits beside their images: from depth maps, and from points."""
+"""Depth of views that training fits next to their images: from depth maps, and from points."""

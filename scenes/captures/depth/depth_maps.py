@@ -2,7 +2,7 @@
 
 The convention is nerfstudio's: ``depth_file_path`` of a frame names a PNG or TIFF file of 16 bits, in millimetres, or a
 numpy or OpenEXR file; values are distances along the camera's z axis, 0 where nothing was measured. A folder
-``depths`` beside ``images`` has the maps of other captures.
+``depths`` alongside ``images`` has the maps of other captures.
 """
 
 from __future__ import annotations
@@ -207,28 +207,30 @@ def points_from_depth(
     if len(known) < 2:
         return None
     random = np.random.default_rng(0)
-    places = np.stack([view.camera.position.double().numpy() for view in known])
+    positions = np.stack([view.camera.position.double().numpy() for view in known])
     each = max(64, POINTS // len(known))
     clouds = [_sampled(view, depths[view.name](), each, random) for view in known]
     agreeing, compared = 0, 0
-    kept: list[np.ndarray] = []
+    retained: list[np.ndarray] = []
     for row, (xyz, _) in enumerate(clouds):
-        around = np.argsort(np.linalg.norm(places - places[row], axis=1), kind="stable")[1 : NEIGHBOURS + 1]
-        agree, seen = np.zeros(len(xyz), int), np.zeros(len(xyz), int)
+        around = np.argsort(np.linalg.norm(positions - positions[row], axis=1), kind="stable")[
+            1 : NEIGHBOURS + 1
+        ]
+        agree, visible = np.zeros(len(xyz), int), np.zeros(len(xyz), int)
         for other in around:
             ratio = _depth_ratio(xyz, known[other].camera, depths[known[other].name]())
-            seen += np.isfinite(ratio)
+            visible += np.isfinite(ratio)
             agree += np.abs(ratio - 1) < AGREE
-        agreeing, compared = agreeing + int((agree > 0).sum()), compared + int((seen > 0).sum())
-        kept.append(np.nonzero(agree > 0)[0])
+        agreeing, compared = agreeing + int((agree > 0).sum()), compared + int((visible > 0).sum())
+        retained.append(np.nonzero(agree > 0)[0])
     if compared < MIN_COMPARED or agreeing < MIN_AGREEING * compared:
         warnings.append(
             f"The depth maps are not used: two views agree on {agreeing} of {compared} points within "
             f"{100 * AGREE:.0f} %. Their unit may be another than that of the poses (depth_unit_scale_factor)."
         )
         return None
-    xyz = np.concatenate([cloud[0][rows] for cloud, rows in zip(clouds, kept, strict=True)])
-    rgb = np.concatenate([cloud[1][rows] for cloud, rows in zip(clouds, kept, strict=True)])
+    xyz = np.concatenate([cloud[0][rows] for cloud, rows in zip(clouds, retained, strict=True)])
+    rgb = np.concatenate([cloud[1][rows] for cloud, rows in zip(clouds, retained, strict=True)])
     return Points(xyz.astype(np.float32), rgb)
 
 

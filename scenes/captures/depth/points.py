@@ -77,8 +77,8 @@ def point_depths(camera: Camera, xyz: np.ndarray, seen: bool = False) -> tuple[n
         inside &= (column >= 0) & (row >= 0) & (column < camera.width) & (row < camera.height)
     column, row, z = column[inside].astype(np.int64), row[inside].astype(np.int64), z[inside]
     if not seen and len(z):
-        kept = ~_hidden(column, row, z, camera.width, camera.height)
-        column, row, z = column[kept], row[kept], z[kept]
+        retained = ~_hidden(column, row, z, camera.width, camera.height)
+        column, row, z = column[retained], row[retained], z[retained]
     order = np.argsort(z, kind="stable")
     pixels, first = np.unique((row * camera.width + column)[order], return_index=True)
     return pixels, z[order][first].astype(np.float32)

@@ -23,7 +23,7 @@ class Track(NamedTuple):
     images: np.ndarray
 
 
-def seen_points(folder: Path) -> dict[str, np.ndarray]:
+def visible_points(folder: Path) -> dict[str, np.ndarray]:
     """The points that each image of a model sees, by its name, float64 [P, 3]; only well-determined ones.
 
     Empty for a model without points, and for one whose points have no tracks, as some programs export it.
@@ -50,7 +50,7 @@ def seen_points(folder: Path) -> dict[str, np.ndarray]:
                     out[number].append(track.xyz)
     if not any(out.values()):
         return {}
-    return {numbers[number]: np.array(seen, np.float64).reshape(-1, 3) for number, seen in out.items()}
+    return {numbers[number]: np.array(visible, np.float64).reshape(-1, 3) for number, visible in out.items()}
 
 
 def _names_binary(path: Path) -> Iterator[tuple[int, str]]:

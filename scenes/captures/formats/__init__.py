@@ -1,1 +1,1 @@
-"""Formats of captures, one a file, and their registry."""
+"""Formats of captures with camera poses, one a file."""

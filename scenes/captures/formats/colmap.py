@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from luxel.render.geometry.camera import Points
+from luxel.scenes.captures.capture_format import CaptureFormat, ReadOptions
 from luxel.scenes.captures.contents import CaptureContents, SourceImage, inside_capture
-from luxel.scenes.captures.formats.capture_format import CaptureFormat, ReadOptions
 from luxel.scenes.captures.images.images import ImageHeader, for_each, read_header
 from luxel.scenes.captures.lenses.lens import Lens, fit_to_file, lens_of_colmap
 from luxel.scenes.errors import CaptureError
@@ -48,7 +48,7 @@ CUT_SHORT = "Copy or export the model again."
 @dataclass
 class ColmapModel:
     """A sparse model: lenses by camera id, images as (name, camera id, world_to_cam [4, 4]), points, and the mean
-    distance in pixels of points from where they were seen (None: not known)."""
+    distance in pixels of points from where they were observed (None: not known)."""
 
     folder: Path
     lenses: dict[int, Lens]
@@ -79,7 +79,7 @@ def find_model(path: Path) -> Path | None:
             raise CaptureError(
                 f"{folder}: the COLMAP model is incomplete: it has {', '.join(present)}, but not both cameras and "
                 "images.",
-                "Copy the missing file, or remove the folder to estimate poses from the photographs.",
+                "Copy the missing file, or remove the folder to estimate poses from the images.",
             )
 
     def size(folder: Path) -> int:
@@ -132,17 +132,15 @@ def read_colmap(
     read = read_model(folder)
     root = images or _image_folder(path, folder, read)
     sources: list[SourceImage] = []
-    paths, seen = [], set()
+    paths, visited = [], set()
     for name, _, _ in read.images:
         where = f"{folder}: image {name!r}"
         file = inside_capture(root, name, where)
         if not file.is_file():
-            raise CaptureError(
-                f"{where}: the photograph {file} is missing.", "Put all photographs of the model there."
-            )
-        if name in seen:
+            raise CaptureError(f"{where}: the image {file} is missing.", "Put all images of the model there.")
+        if name in visited:
             raise CaptureError(f"{where}: the image is listed twice.", CUT_SHORT)
-        seen.add(name)
+        visited.add(name)
         paths.append(file)
     headers: dict[int, ImageHeader] = {}
     for_each(lambda i: headers.__setitem__(i, read_header(paths[i])), len(paths))

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from luxel.scenes.captures.capture_format import CaptureFormat, ReadOptions
 from luxel.scenes.captures.contents import CaptureContents, SourceImage, image_files
-from luxel.scenes.captures.formats.capture_format import CaptureFormat, ReadOptions
 from luxel.scenes.captures.images.images import ImageHeader, for_each, read_header
 from luxel.scenes.captures.lenses.lens import Lens, fit_to_file
 from luxel.scenes.errors import CaptureError
@@ -48,12 +48,12 @@ def read_llff(path: Path, options: ReadOptions) -> CaptureContents:
     with reading(file, "a numpy file of poses", REMEDY):
         table = read_table(file, read_bytes(file))
     if not images.is_dir():
-        raise CaptureError(f"{images}: there is no such folder.", f"Put the photographs into {images}.")
+        raise CaptureError(f"{images}: there is no such folder.", f"Put the images into {images}.")
     files = sorted(image_files(images), key=lambda entry: entry.name)
     if len(files) != len(table):
         raise CaptureError(
             f"{file}: there are {len(table)} poses, but {len(files)} images in {images}.",
-            "Keep exactly the photographs there that the poses were made of.",
+            "Leave exactly the images there that the poses were made of.",
         )
     headers: dict[int, ImageHeader] = {}
     for_each(lambda i: headers.__setitem__(i, read_header(files[i])), len(files))

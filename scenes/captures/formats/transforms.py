@@ -1,7 +1,7 @@
 """transforms.json of nerfstudio, instant-ngp, and the Blender scenes of NeRF and D-NeRF.
 
 Poses are camera-to-world with OpenGL axes (x right, y up, z backward); intrinsics are in pixels with the
-image's centre at w / 2, for the whole file or for each frame. A frame's ``time`` is its timestamp.
+image's centre at w / 2, for the complete file or for each frame. A frame's ``time`` is its timestamp.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from luxel.render.geometry.camera import Points
+from luxel.scenes.captures.capture_format import CaptureFormat, ReadOptions
 from luxel.scenes.captures.contents import IMAGE_SUFFIXES, CaptureContents, SourceImage, inside_capture
-from luxel.scenes.captures.formats.capture_format import CaptureFormat, ReadOptions
 from luxel.scenes.captures.images.images import ImageHeader, for_each, read_header
 from luxel.scenes.captures.lenses.lens import FISHEYE_ORDER, PLANAR_ORDER, Lens, fit_to_file
 from luxel.scenes.captures.lenses.lens_models import EQUIRECTANGULAR
@@ -60,9 +60,9 @@ def read_transforms(path: Path, options: ReadOptions) -> CaptureContents:
         files = [path]
     else:
         folder = path if path.is_dir() else path.parent
-        whole = folder / "transforms.json"
+        full = folder / "transforms.json"
         split = [folder / f"transforms_{part}.json" for part in ("train", "test", "val")]
-        files = [file for file in split if file.is_file()] if split[0].is_file() else [whole]
+        files = [file for file in split if file.is_file()] if split[0].is_file() else [full]
         if len(files) == 3:
             files.pop()  # with a test split, validation views are in neither split
     folder = files[0].parent
@@ -121,14 +121,14 @@ def _photos(folder: Path, frames: list[tuple[Document, Document, Path]]) -> list
     headers: dict[int, ImageHeader] = {}
     for_each(lambda i: headers.__setitem__(i, read_header(paths[i])), len(paths))
     sources: list[tuple[SourceImage, Path]] = []
-    seen: dict[Path, str] = {}
+    visited: dict[Path, str] = {}
     for index, (document, frame, file) in enumerate(frames):
         where, path = wheres[index], paths[index]
-        if path in seen:
+        if path in visited:
             raise CaptureError(
-                f"{where}: the image is listed twice ({seen[path]}).", "Remove one of the frames."
+                f"{where}: the image is listed twice ({visited[path]}).", "Remove one of the frames."
             )
-        seen[path] = where
+        visited[path] = where
         pose = rigid_from_matrix(frame.get("transform_matrix"), where) @ OPENGL_TO_OPENCV
         lens, oriented = lens_of(document, frame, headers[index], where)
         mask = frame.get("mask_path")
@@ -209,7 +209,7 @@ def lens_of(document: Document, frame: Document, header: ImageHeader, where: str
     if not fisheye and model.upper() not in PLANAR_MODELS:
         raise CaptureError(
             f"{where}: the camera model {model} is not supported.",
-            "Export with PINHOLE, OPENCV, OPENCV_FISHEYE or EQUIRECTANGULAR, or undistort the photographs beforehand.",
+            "Export with PINHOLE, OPENCV, OPENCV_FISHEYE or EQUIRECTANGULAR, or undistort the images beforehand.",
         )
     w, h = number("w"), number("h")
     stated = (round(w), round(h)) if w and h else None
@@ -227,7 +227,7 @@ def lens_of(document: Document, frame: Document, header: ImageHeader, where: str
     if fx is None and fy is None:
         raise CaptureError(
             f"{where}: there are no intrinsics (neither fl_x nor camera_angle_x).",
-            "Add fl_x, fl_y, cx, cy, w and h, or delete the file to estimate poses from the photographs.",
+            "Add fl_x, fl_y, cx, cy, w and h, or delete the file to estimate poses from the images.",
         )
     focal = (fx if fx is not None else fy or 0.0, fy if fy is not None else fx or 0.0)
     cx, cy = number("cx"), number("cy")

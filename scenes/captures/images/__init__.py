@@ -1,1 +1,1 @@
-"""Images of captures: files, masks, labels, exposure data and video."""
+"""Images of captures: files, masks, labels and frames of videos."""

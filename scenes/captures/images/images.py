@@ -14,7 +14,7 @@ from PIL import Image, ImageOps
 
 from luxel.render.geometry.camera import Pixels
 from luxel.render.storage.reading import available_memory as free_memory
-from luxel.scenes.captures.images.exposure_data import Exposure, exposure_of
+from luxel.scenes.captures.exposure_data import Exposure, exposure_of
 from luxel.scenes.captures.lenses.lens import Lens, pinhole_of, undistortion_maps
 from luxel.scenes.captures.lenses.stored_lenses import counted_pixels, image_circle, sampled
 from luxel.scenes.errors import CaptureError
@@ -85,7 +85,7 @@ def decode(path: Path, *, oriented: bool = False, least: int | None = None) -> n
 
 
 def _turned(pixels: np.ndarray, orientation: object) -> np.ndarray:
-    """Pixels as an EXIF orientation, 1 to 8, says that they are to be seen."""
+    """Pixels as an EXIF orientation, 1 to 8, says that they are to be shown."""
     if orientation in (5, 7):
         pixels = cv2.transpose(pixels)
     if orientation in (3, 7):
@@ -100,7 +100,7 @@ def _turned(pixels: np.ndarray, orientation: object) -> np.ndarray:
 
 
 def check_decodes(path: Path) -> None:
-    """Reads a whole image at the lowest resolution its format allows, to detect truncated files.
+    """Reads a full image at the lowest resolution its format allows, to detect truncated files.
 
     Raises:
         CaptureError: the file cannot be read, is damaged or cut short, no image, or above the limit on pixels.
@@ -110,7 +110,7 @@ def check_decodes(path: Path) -> None:
 
 
 def check_images(paths: Sequence[Path], on_done: Callable[[float], None] | None = None) -> None:
-    """Checks images that are not kept, to find damaged files before training.
+    """Checks images that are not retained, to find damaged files before training.
 
     Up to DECODED of them, evenly spread, are read whole. Of the others only the end is read, which a file that is cut
     short lacks; those that cannot be judged by it are read whole as well.
@@ -122,10 +122,10 @@ def check_images(paths: Sequence[Path], on_done: Callable[[float], None] | None 
     Raises:
         CaptureError: a file cannot be read, is damaged or cut short, no image, or above the limit on pixels.
     """
-    whole = set(np.linspace(0, len(paths) - 1, DECODED).round().astype(int).tolist())
+    full = set(np.linspace(0, len(paths) - 1, DECODED).round().astype(int).tolist())
 
     def work(index: int) -> None:
-        if index in whole or not has_end(paths[index]):
+        if index in full or not has_end(paths[index]):
             check_decodes(paths[index])
 
     for_each(work, len(paths), on_done)
@@ -161,8 +161,8 @@ class ImageReader:
         oriented: whether the EXIF orientation is applied.
         mask: reads the mask as uint8 [lens.height, lens.width], 255 = keep; None: there is no mask.
         use: how alpha and mask are used: "cutout" (coverage), "ignore" (weight 0 outside) or "none".
-        keep_lens: the image is not undistorted; pixels that show nothing have weight 0.
-        circle: radius of the image circle in focal lengths, with ``keep_lens``; None: not known.
+        retain_lens: the image is not undistorted; pixels that show nothing have weight 0.
+        circle: radius of the image circle in focal lengths, with ``retain_lens``; None: not known.
         keep: whether the pixels stay in memory after the first call.
         kept: these pixels.
     """
@@ -174,13 +174,13 @@ class ImageReader:
     oriented: bool = False
     mask: Callable[[], np.ndarray] | None = None
     use: str = "none"
-    keep_lens: bool = False
+    retain_lens: bool = False
     circle: float | None = None
     keep: bool = True
     kept: Pixels | None = None
 
     def __call__(self) -> Pixels:
-        """The pixels, undistorted unless ``keep_lens``.
+        """The pixels, undistorted unless ``retain_lens``.
 
         Raises:
             CaptureError: the file cannot be read, or has changed its size.
@@ -224,12 +224,12 @@ class ImageReader:
     @property
     def remapped(self) -> bool:
         """Whether the image is undistorted."""
-        return self.lens.distorted and not self.keep_lens
+        return self.lens.distorted and not self.retain_lens
 
     @property
-    def lens_kept(self) -> bool:
+    def lens_retained(self) -> bool:
         """Whether the image is that of a distorted lens and stays so."""
-        return self.lens.distorted and self.keep_lens
+        return self.lens.distorted and self.retain_lens
 
     def _known(self) -> np.ndarray | None:
         """Which pixels of the result, at the size of the stored image, show something, uint8 [H, W]; None: all."""
@@ -260,10 +260,10 @@ class ImageReader:
 
 
 def set_image_circles(readers: Sequence[ImageReader]) -> None:
-    """Finds the image circles of the fisheyes that are kept."""
+    """Finds the image circles of the fisheyes that are retained."""
     by_lens: dict[Lens, list[ImageReader]] = {}
     for reader in readers:
-        if reader.lens_kept and reader.lens.fisheye:
+        if reader.lens_retained and reader.lens.fisheye:
             by_lens.setdefault(reader.lens, []).append(reader)
     for lens, same in by_lens.items():
         oriented = {reader.path: reader.oriented for reader in same}
@@ -275,7 +275,7 @@ def set_image_circles(readers: Sequence[ImageReader]) -> None:
 
 def undistorted_reader(reader: ImageReader) -> ImageReader:
     """A reader of the undistorted image, which does not keep it where it is not the same."""
-    return replace(reader, keep_lens=False, keep=False, kept=None) if reader.lens_kept else reader
+    return replace(reader, retain_lens=False, keep=False, kept=None) if reader.lens_retained else reader
 
 
 def target_size(lens: Lens, max_size: int | None) -> tuple[int, int]:

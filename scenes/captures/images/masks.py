@@ -1,4 +1,4 @@
-"""Mask images: white pixels are kept, black ones are masked out."""
+"""Mask images: white pixels are retained, black ones are masked out."""
 
 from __future__ import annotations
 
@@ -73,18 +73,18 @@ def are_cutouts(sources: Sequence[SourceImage]) -> bool:
     """Whether the masks outline an object, rather than hide passers-by or the edge of a lens.
 
     They do where, over up to 16 masks spread over the capture, less than 65% of the pixels and less than 25% of the
-    border pixels are kept.
+    border pixels are retained.
     """
     masked = [source for source in sources if source.mask]
     if not masked:
         return False
     chosen = [masked[i] for i in np.unique(np.linspace(0, len(masked) - 1, SAMPLE).astype(int))]
-    kept, border = [], []
+    retained, border = [], []
     for source in chosen:
         mask = read_mask(source.mask, source.lens.width, source.lens.height) >= 128  # type: ignore[arg-type]
-        kept.append(mask.mean())
+        retained.append(mask.mean())
         border.append(np.concatenate([mask[0], mask[-1], mask[:, 0], mask[:, -1]]).mean())
-    return bool(np.mean(kept) < CUTOUT_FRACTION and np.mean(border) < CUTOUT_BORDER)
+    return bool(np.mean(retained) < CUTOUT_FRACTION and np.mean(border) < CUTOUT_BORDER)
 
 
 def have_transparency(sources: Sequence[SourceImage]) -> bool:

@@ -1,7 +1,7 @@
 """Frames of a video that are worth training on: the sharpest of each part of it, without blurred ones and repetitions.
 
 A frame's sharpness is the variance of its Laplacian (Pech-Pacheco et al. 2000), measured at SMALL pixels. It depends on
-what is seen, so that it is compared between neighbouring frames only.
+what is visible, so that it is compared between neighbouring frames only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.images.image_decoding import check_megapixels
+from luxel.scenes.files.pixel_limit import check_megapixels
 from luxel.scenes.files.reading import check_file, reading
 
 SMALL = 480  # pixels of the longer side at which sharpness is measured
@@ -117,11 +117,11 @@ def select(measures: Sequence[FrameMeasure], count: int | None) -> tuple[list[Fr
     values = np.array([measure.sharpness for measure in candidates])
     around = [np.median(values[max(0, i - AROUND) : i + AROUND + 1]) for i in range(len(values))]
     sharp = [m for m, usual in zip(candidates, around, strict=True) if m.sharpness >= BLURRED * usual]
-    kept: list[FrameMeasure] = []
+    retained: list[FrameMeasure] = []
     for measure in sharp:
-        if not kept or float(np.abs(measure.thumbnail - kept[-1].thumbnail).mean()) >= SAME:
-            kept.append(measure)
-    return kept, len(candidates) - len(sharp), len(sharp) - len(kept)
+        if not retained or float(np.abs(measure.thumbnail - retained[-1].thumbnail).mean()) >= SAME:
+            retained.append(measure)
+    return retained, len(candidates) - len(sharp), len(sharp) - len(retained)
 
 
 def decode_frames(path: Path, chosen: Sequence[FrameMeasure]) -> Iterator[tuple[FrameMeasure, np.ndarray]]:
@@ -163,7 +163,7 @@ def opened_video(path: Path) -> Iterator[tuple[Any, Iterator[Any]]]:
         check_megapixels(path, stream.codec_context.width, stream.codec_context.height)
         stream.thread_type = "AUTO"
         size = (stream.codec_context.width, stream.codec_context.height)
-        yield stream, (frame for frame in container.decode(stream) if _is_whole(path, frame, size))
+        yield stream, (frame for frame in container.decode(stream) if _is_complete(path, frame, size))
 
 
 def _opened(path: Path) -> Any:
@@ -182,7 +182,7 @@ def _opened(path: Path) -> Any:
         ) from None
 
 
-def _is_whole(path: Path, frame: Any, size: tuple[int, int]) -> bool:
+def _is_complete(path: Path, frame: Any, size: tuple[int, int]) -> bool:
     """Whether a frame is not damaged and of the size of the others; checks its pixels where it is not."""
     if (frame.width, frame.height) != size:
         check_megapixels(path, frame.width, frame.height)
@@ -191,7 +191,7 @@ def _is_whole(path: Path, frame: Any, size: tuple[int, int]) -> bool:
 
 
 def reformatter() -> Any:
-    """Scales frames and converts their colours; its tables are kept while the frames are of one kind."""
+    """Scales frames and converts their colours; its tables are retained while the frames are of one kind."""
     from av.video.reformatter import VideoReformatter
 
     return VideoReformatter()
@@ -209,7 +209,7 @@ def _measured(frame: Any, index: int, resize: Any) -> FrameMeasure:
 
 
 def upright(frame: Any, stream: Any, convert: Any) -> np.ndarray:
-    """The pixels of a frame as they are to be seen, uint8 RGB [H, W, 3]; ``convert`` is a `reformatter`."""
+    """The pixels of a frame as they are to be shown, uint8 RGB [H, W, 3]; ``convert`` is a `reformatter`."""
     ratio = stream.sample_aspect_ratio or 1
     width = max(1, round(frame.width * float(ratio))) if 0.1 < ratio < 10 else frame.width
     pixels = convert.reformat(frame, width=width, height=frame.height, format="rgb24").to_ndarray()

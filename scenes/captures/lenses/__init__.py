@@ -1,1 +1,1 @@
-"""Lenses of captures: their models, undistortion, and lenses stored beside images."""
+"""Lenses of captures: their models, undistortion, and lenses stored alongside images."""

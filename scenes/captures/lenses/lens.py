@@ -90,7 +90,7 @@ class Lens:
         if not (np.abs(numbers) < 1e9).all() or not min(focal) > 1e-6:
             raise CaptureError(
                 f"{where}: focal lengths must be positive and all intrinsics finite, got {numbers.tolist()}.",
-                "Correct the intrinsics, or delete the file to estimate poses from the photographs.",
+                "Correct the intrinsics, or delete the file to estimate poses from the images.",
             )
         return Lens(width, height, *focal, *centre, tuple(values), fisheye, model)
 
@@ -140,7 +140,7 @@ def lens_of_colmap(model: str, width: int, height: int, values: Sequence[float],
     if model not in COLMAP_MODELS and model not in OTHER_MODELS:
         raise CaptureError(
             f"{where}: the camera model {model} is not supported.",
-            "Undistort the photographs with COLMAP's image_undistorter, or use OPENCV.",
+            "Undistort the images with COLMAP's image_undistorter, or use OPENCV.",
         )
     other, fisheye = "", False
     if model in OTHER_MODELS:
@@ -173,7 +173,7 @@ def fit_to_file(lens: Lens, size: tuple[int, int], where: str) -> Lens:
         raise CaptureError(
             f"{where}: the image file is {size[0]}x{size[1]} pixels, but its camera is for "
             f"{lens.width}x{lens.height}.",
-            "Put the original photographs there, or correct the size and intrinsics.",
+            "Put the original images there, or correct the size and intrinsics.",
         )
     return lens.resized(*size)
 
@@ -221,8 +221,8 @@ def distort_points(lens: Lens, directions: np.ndarray) -> np.ndarray:
 def pinhole_of(lens: Lens, where: str = "lens") -> Lens:
     """The pinhole camera of the same image size whose view is the largest upright rectangle without undefined pixels.
 
-    Of fisheye images with directions beside or behind the camera, it is the rectangle that the lens images on its axes,
-    up to 60 degrees from the middle; what the image does not show of its corners does not count.
+    Of fisheye images with directions next to or behind the camera, it is the rectangle that the lens images on its
+    axes, up to 60 degrees from the middle; what the image does not show of its corners does not count.
 
     Raises:
         CaptureError: the distortion cannot be inverted within the image (a field of view of 180 degrees, or
@@ -250,7 +250,7 @@ def pinhole_of(lens: Lens, where: str = "lens") -> Lens:
         if cropped is None:
             raise CaptureError(
                 f"{where}: the lens distortion {list(lens.distortion)} cannot be inverted up to the image border.",
-                "Check the coefficients and their order (k1 k2 p1 p2), or undistort the photographs beforehand.",
+                "Check the coefficients and their order (k1 k2 p1 p2), or undistort the images beforehand.",
             )
         inner = cropped
     fx, fy = max(w - 1, 1) / (inner[1] - inner[0]), max(h - 1, 1) / (inner[3] - inner[2])

@@ -1,4 +1,4 @@
-"""Photographs that are trained as they are: the lens of their camera, and which of their pixels count."""
+"""Images that are trained as they are: the lens of their camera, and which of their pixels count."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def lens_row(lens: Lens, where: str, circle: float | None = None) -> Tensor:
     """The lens as cameras and kernels take it, see `luxel.render.geometry.lens`; float32 [8].
 
     Args:
-        lens: of the photograph.
+        lens: of the image.
         where: beginning of messages.
         circle: radius of the image circle in focal lengths; None: it is not known, or there is none.
 
     Raises:
-        CaptureError: the model cannot be kept; the message begins with ``where``.
+        CaptureError: the model cannot be retained; the message begins with ``where``.
     """
     if lens.model:
         raise CaptureError(
@@ -41,20 +41,20 @@ def lens_row(lens: Lens, where: str, circle: float | None = None) -> Tensor:
             "Leave --lens keep out, or calibrate with OPENCV_FISHEYE or OPENCV.",
         )
     corner = float(_distances(lens, lens.width, lens.height).max())
-    seen = corner if circle is None else min(circle, corner)
+    visible = corner if circle is None else min(circle, corner)
     if lens.fisheye:
-        return fisheye_lens(lens.distortion, limit_of_image(fisheye_lens(lens.distortion), seen))
+        return fisheye_lens(lens.distortion, limit_of_image(fisheye_lens(lens.distortion), visible))
     k1, k2, p1, p2, k3, *more = (*lens.distortion, *(0.0,) * 8)[:8]
     if any(more):
         raise CaptureError(
             f"{where}: images with the coefficients k4 to k6 of FULL_OPENCV cannot be trained without undistortion.",
             "Leave --lens keep out, or calibrate with OPENCV.",
         )
-    return radial_lens((k1, k2, k3), (p1, p2), limit_of_image(radial_lens((k1, k2, k3)), seen))
+    return radial_lens((k1, k2, k3), (p1, p2), limit_of_image(radial_lens((k1, k2, k3)), visible))
 
 
-def kept_camera(lens: Lens, world_to_cam: np.ndarray, where: str, circle: float | None = None) -> Camera:
-    """The camera of photographs that are not undistorted; arguments as of `lens_row`.
+def distorted_camera(lens: Lens, world_to_cam: np.ndarray, where: str, circle: float | None = None) -> Camera:
+    """The camera of images that are not undistorted; arguments as of `lens_row`.
 
     Raises:
         CaptureError: as of `lens_row`.
@@ -70,15 +70,15 @@ def kept_camera(lens: Lens, world_to_cam: np.ndarray, where: str, circle: float 
 
 @lru_cache(maxsize=8)
 def counted_pixels(lens: Lens, circle: float | None) -> np.ndarray | None:
-    """Which pixels of a photograph show something, bool [H, W], read-only; None: all do.
+    """Which pixels of an image show something, bool [H, W], read-only; None: all do.
 
     Left out are those beyond the limit of the lens and those outside of the image circle.
 
     Args:
-        lens: of the photograph.
+        lens: of the image.
         circle: radius of the image circle in focal lengths; None: it is not known.
     """
-    inside = imaged(kept_camera(lens, np.eye(4), "lens"))
+    inside = imaged(distorted_camera(lens, np.eye(4), "lens"))
     if circle is not None:
         inside &= _distances(lens, lens.width, lens.height) <= circle
     inside.setflags(write=False)
@@ -89,11 +89,11 @@ def image_circle(lens: Lens, photographs: Sequence[np.ndarray]) -> float | None:
     """The radius of the image circle of a fisheye in focal lengths, beyond which photographs are black.
 
     Args:
-        lens: of the photographs.
+        lens: of the images.
         photographs: some of them, uint8 [h, w, 3], of any size.
 
     Returns:
-        None where something is seen up to the corners.
+        None where something is visible up to the corners.
     """
     brightest: np.ndarray | None = None
     width, height = max(1, round(lens.width * _factor(lens))), max(1, round(lens.height * _factor(lens)))
@@ -107,10 +107,10 @@ def image_circle(lens: Lens, photographs: Sequence[np.ndarray]) -> float | None:
     ring = np.minimum((distance / farthest * RINGS).astype(int), RINGS - 1)
     lit = np.array([np.count_nonzero(brightest[ring == i] >= DARK) for i in range(RINGS)])
     sizes = np.bincount(ring.ravel(), minlength=RINGS)
-    seen = np.flatnonzero(lit > 0.1 * np.maximum(sizes, 1))
-    if not len(seen) or seen[-1] >= RINGS - 2 or seen[-1] < SMALLEST * RINGS:
+    visible = np.flatnonzero(lit > 0.1 * np.maximum(sizes, 1))
+    if not len(visible) or visible[-1] >= RINGS - 2 or visible[-1] < SMALLEST * RINGS:
         return None
-    return float(INWARD * farthest * (seen[-1] + 1) / RINGS)
+    return float(INWARD * farthest * (visible[-1] + 1) / RINGS)
 
 
 def sampled(paths: Sequence[Path]) -> list[Path]:

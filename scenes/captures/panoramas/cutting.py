@@ -14,13 +14,14 @@ from PIL import Image
 
 from luxel.render.storage.reading import available_memory
 from luxel.scenes.captures.caching.capture_cache import CaptureCache, content_key
+from luxel.scenes.captures.capture_format import ReadOptions
 from luxel.scenes.captures.contents import CaptureContents, SourceImage
-from luxel.scenes.captures.formats.capture_format import ReadOptions
 from luxel.scenes.captures.images.images import check_images, decode
 from luxel.scenes.captures.images.masks import find_masks, read_mask
 from luxel.scenes.captures.lenses.lens import Lens
 from luxel.scenes.captures.lenses.lens_models import EQUIRECTANGULAR
-from luxel.scenes.captures.panoramas.layout import PanoramaOptions, turns
+from luxel.scenes.captures.panorama_options import PanoramaOptions
+from luxel.scenes.captures.panoramas.layout import turns
 from luxel.scenes.captures.panoramas.projection import Panorama, view_directions
 
 VERSION = 1  # increased when a change invalidates cached views
@@ -169,12 +170,12 @@ def _write_views(
     for index, turn in enumerate(turns(options.views, options.pitch)):
         pixels = image.view(turn, focal, size)
         Image.fromarray(pixels).save(folder / f"view-{index:02d}.jpg", quality=QUALITY, subsampling=0)
-        kept = above(turn, focal, size, options.nadir) if masked else None
+        retained = above(turn, focal, size, options.nadir) if masked else None
         if coverage is not None:
             cut = coverage.view(turn, focal, size)
-            kept = cut if kept is None else np.minimum(cut, kept)
-        if kept is not None:
-            Image.fromarray(kept).save(folder / f"mask-{index:02d}.png", compress_level=1)
+            retained = cut if retained is None else np.minimum(cut, retained)
+        if retained is not None:
+            Image.fromarray(retained).save(folder / f"mask-{index:02d}.png", compress_level=1)
 
 
 def above(turn: np.ndarray, focal: float, size: int, nadir: float) -> np.ndarray | None:
@@ -184,8 +185,8 @@ def above(turn: np.ndarray, focal: float, size: int, nadir: float) -> np.ndarray
     """
     rays = view_directions(turn, focal, size)
     low = np.degrees(np.arctan2(rays[..., 1], np.hypot(rays[..., 0], rays[..., 2])))
-    kept = np.where(low <= nadir, 255, 0).astype(np.uint8)
-    return None if kept.all() else kept
+    retained = np.where(low <= nadir, 255, 0).astype(np.uint8)
+    return None if retained.all() else retained
 
 
 def small_view(pixels: np.ndarray, turn: np.ndarray, size: int, focal: float) -> np.ndarray:

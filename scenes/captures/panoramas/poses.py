@@ -11,16 +11,16 @@ from PIL import Image
 from luxel.render.geometry.camera import Points
 from luxel.render.storage.journal import scratch_folder
 from luxel.scenes.captures.caching.capture_cache import CaptureCache, content_key, load_arrays, user_cache
+from luxel.scenes.captures.capture_format import Progress, ReadOptions
+from luxel.scenes.captures.colmap_process import features
 from luxel.scenes.captures.colmap_process.launch import run_task
 from luxel.scenes.captures.colmap_process.panorama_mapping import ADVICE, MIN_PANORAMAS, SIZE, VIEWS
 from luxel.scenes.captures.contents import CaptureContents, SourceImage, image_files
-from luxel.scenes.captures.formats.capture_format import Progress, ReadOptions
 from luxel.scenes.captures.images.images import ImageHeader, decode, for_each, read_header
 from luxel.scenes.captures.images.masks import find_masks, read_mask
 from luxel.scenes.captures.lenses.lens import Lens
 from luxel.scenes.captures.panoramas.cutting import above, small_view, view_size
 from luxel.scenes.captures.panoramas.layout import turns
-from luxel.scenes.captures.poses import features
 from luxel.scenes.errors import CaptureError
 
 VERSION = 1  # increased when a change of this file invalidates cached results
@@ -154,10 +154,12 @@ def _write_views(
         side, focal = SIZE, 0.5 * SIZE / float(np.tan(np.radians(0.5 * FOV)))
     for turn, target in zip(directions, targets, strict=True):
         Image.fromarray(small_view(stored[..., :3], turn, side, focal)).save(target, compress_level=1)
-        kept = above(turn, focal, side, nadir)
+        retained = above(turn, focal, side, nadir)
         if keep is not None:
             cut = small_view(keep, turn, side, focal)
-            kept = cut if kept is None else np.minimum(cut, kept)
-        if kept is not None:
-            Image.fromarray(kept).save(masks / target.parent.name / f"{target.name}.png", compress_level=1)
+            retained = cut if retained is None else np.minimum(cut, retained)
+        if retained is not None:
+            Image.fromarray(retained).save(
+                masks / target.parent.name / f"{target.name}.png", compress_level=1
+            )
     return side, focal

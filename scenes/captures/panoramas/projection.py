@@ -62,7 +62,7 @@ class Panorama:
         rays = view_directions(turn, focal * finer, size * finer).astype(np.float32)
         column, row = directions_to_pixels(rays, self.width, self.height)
         # The first pixel has its centre at 0 for cv2, and stands behind PAD others.
-        maps = [(place + (PAD - 0.5)).astype(np.float32) for place in (column, row)]
+        maps = [(position + (PAD - 0.5)).astype(np.float32) for position in (column, row)]
         out = cv2.remap(self._padded, maps[0], maps[1], cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE)
         return cv2.resize(out, (size, size), interpolation=cv2.INTER_AREA) if finer > 1 else out
 

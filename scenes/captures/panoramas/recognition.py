@@ -10,7 +10,7 @@ import struct
 from collections.abc import Sequence
 from pathlib import Path
 
-from luxel.scenes.captures.panoramas.layout import PanoramaOptions
+from luxel.scenes.captures.panorama_options import PanoramaOptions
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.images.image_decoding import opened_header
 from luxel.scenes.files.reading import reading
@@ -19,7 +19,7 @@ MARK = re.compile(rb"ProjectionType\s*(?:=\s*[\"']|>)\s*equirectangular", re.IGN
 MAX_METADATA = 1 << 24  # bytes of a video's index that are looked through
 MAX_BOXES = 4096  # of a video before its index
 TOLERANCE = 0.01  # of the ratio of width and height, 2
-APART = "Put panoramas and other photographs into folders of their own."
+APART = "Put panoramas and other images into folders of their own."
 
 
 def is_two_to_one(width: int, height: int) -> bool:

@@ -1,1 +1,1 @@
-"""The stages of structure from motion: workspace, pairs to match, mapping, scores of models, refinement of the lens."""
+"""Poses of photographs by structure from motion, their refinement, and initial points by triangulation."""

@@ -1,4 +1,4 @@
-"""The area in which photographs of a still camera differ: where the object on a turntable is at some time."""
+"""The area in which images of a still camera differ: where the object on a turntable is at some time."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import numpy as np
 from luxel.scenes.captures.contents import SourceImage
 from luxel.scenes.captures.images.images import decode, for_each
 
-SIDE = 192  # pixels of the square to which photographs are shrunk
+SIDE = 192  # pixels of the square to which images are shrunk
 MAX_PHOTOGRAPHS = 96  # evenly chosen, that are compared
 BORDER = 0.06  # of the side: width of the border by which a still camera is known
 QUIET = 10.0  # levels of 255: differences below are noise
 MOVED = 20.0  # levels from which something moved
 STILL_SHARE = 0.6  # of the border that must be quiet
-OFTEN = 95  # percentile over the photographs at which differences are taken
-LEAST, MOST = 0.01, 0.85  # fractions of the photograph that the area may cover
+OFTEN = 95  # percentile over the images at which differences are taken
+LEAST, MOST = 0.01, 0.85  # fractions of the image that the area may cover
 GAP = 5  # pixels of SIDE: gaps between moved places that are closed
 
 
 def moving_area(sources: Sequence[SourceImage]) -> np.ndarray | None:
-    """Where the photographs differ from their median, bool [SIDE, SIDE].
+    """Where the images differ from their median, bool [SIDE, SIDE].
 
     Args:
-        sources: photographs of the same size.
+        sources: images of the same size.
 
     Returns:
         None: the camera moved, the sizes differ, or nothing moves.

@@ -1,8 +1,8 @@
-"""Masks of the object in the middle of photographs, by MobileSAM, for turntables: the object moves, the rest stays.
+"""Masks of the object in the middle of images, by MobileSAM, for turntables: the object moves, the rest stays.
 
-The segmenter is prompted with the middle of each photograph, and with the box of the object so far. It proposes masks
-of several sizes, parts and wholes; the ones that agree best over all photographs are used. Where the camera stands
-still, they are also compared with the area in which the photographs differ, so that wholes are preferred to parts.
+The segmenter is prompted with the middle of each image, and with the box of the object so far. It proposes masks
+of several sizes, parts and wholes; the ones that agree best over all images are used. Where the camera stands
+still, they are also compared with the area in which the images differ, so that wholes are preferred to parts.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from PIL import Image
 from luxel.render.segment.providers.mobile_sam import MobileSamSegmenter
 from luxel.render.segment.segmenter import Box, Segmenter, on_cpu
 from luxel.scenes.captures.caching.capture_cache import CaptureCache, content_key
+from luxel.scenes.captures.capture_format import Progress
 from luxel.scenes.captures.contents import SourceImage
-from luxel.scenes.captures.formats.capture_format import Progress
 from luxel.scenes.captures.images.images import check_images, decode
 from luxel.scenes.captures.poses.moving_area import moving_area
 from luxel.scenes.errors import CaptureError
 
 VERSION = 2  # increased when a change of this file invalidates cached masks
 SIDE = 96  # pixels of the square to which masks are shrunk for comparison
-LEAST, MOST = 0.003, 0.7  # fractions of the photograph that an object may cover
+LEAST, MOST = 0.003, 0.7  # fractions of the image that an object may cover
 MAX_BORDER = 0.25  # fraction of the border that it may cover
 ROUNDS = 5  # of choosing masks and averaging them
 ALIKE = 0.4  # least IoU of a mask with the average of all
-MIN_ALIKE = 0.5  # share of the photographs in which the object must be seen
+MIN_ALIKE = 0.5  # share of the images in which the object must be visible
 MIN_HOLE = 0.01  # of the object's area; smaller holes are closed
 SPREAD = 0.05  # of width and height, by which the box of the average is widened
 
@@ -66,16 +66,16 @@ def mask_object(
     on_progress: Progress,
     segmenter: Segmenter | None = None,
 ) -> None:
-    """Gives each photograph without a mask that of the object in its middle, made once and cached.
+    """Gives each image without a mask that of the object in its middle, made once and cached.
 
     Args:
-        sources: all photographs of a capture.
+        sources: all images of a capture.
         cached: results of the capture, among which the masks are.
         on_progress: called with (stage, fraction done in [0, 1]).
         segmenter: None: MobileSAM.
 
     Raises:
-        CaptureError: the object differs from photograph to photograph.
+        CaptureError: the object differs from image to image.
     """
     bare = [source for source in sources if source.mask is None]
     if not bare:
@@ -122,8 +122,8 @@ def _consistent(
     if np.mean(alike) < MIN_ALIKE:
         raise CaptureError(
             f"{sources[0].path.parent}: no object in the middle looks alike in more than {sum(alike)} of the "
-            f"{len(sources)} photographs.",
-            "Put masks of the object into a folder masks beside the photographs.",
+            f"{len(sources)} images.",
+            "Put masks of the object into a folder masks next to the images.",
         )
     return [
         _full(proposal, source) if good and proposal is not None else _full(None, source)
@@ -132,7 +132,7 @@ def _consistent(
 
 
 def _area(sources: Sequence[SourceImage]) -> np.ndarray | None:
-    """Where the photographs of a still camera differ, float32 [SIDE, SIDE]; None: it moved."""
+    """Where the images of a still camera differ, float32 [SIDE, SIDE]; None: it moved."""
     area = moving_area(sources)
     return (
         None
@@ -142,13 +142,13 @@ def _area(sources: Sequence[SourceImage]) -> np.ndarray | None:
 
 
 def choose(proposals: Sequence[Sequence[Proposal]], area: np.ndarray | None = None) -> list[Proposal | None]:
-    """For each photograph the proposal most like the average of all that are chosen; None: it has none.
+    """For each image the proposal most like the average of all that are chosen; None: it has none.
 
     Begins with the ones most like the area, or that the segmenter is surest of, then chooses and averages in turn.
 
     Args:
-        proposals: of each photograph.
-        area: where the photographs differ, float32 [SIDE, SIDE]; None: not known.
+        proposals: of each image.
+        area: where the images differ, float32 [SIDE, SIDE]; None: not known.
     """
 
     def first(proposal: Proposal) -> float:
@@ -162,7 +162,7 @@ def choose(proposals: Sequence[Sequence[Proposal]], area: np.ndarray | None = No
 
 
 def _proposals(segmenter: Segmenter, pixels: np.ndarray, average: np.ndarray) -> list[Proposal]:
-    """Masks of a photograph that may be an object: for its middle, and for the box of the average."""
+    """Masks of an image that may be an object: for its middle, and for the box of the average."""
     height, width = pixels.shape[:2]
     embedding = segmenter.embed(pixels)
     middle = [(0.5 * width, 0.5 * height, True)]

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from luxel.scenes.captures.caching.capture_cache import CaptureCache, content_key, load_arrays
+from luxel.scenes.captures.capture_format import Progress
+from luxel.scenes.captures.colmap_process import features
 from luxel.scenes.captures.colmap_process.launch import run_task
-from luxel.scenes.captures.formats.capture_format import Progress
-from luxel.scenes.captures.poses import features
 from luxel.scenes.captures.poses.triangulate import PosedImage, prepared
 from luxel.scenes.geometry import estimate_centre, invert_rigid
 
@@ -42,7 +42,7 @@ def refined_poses(
         float64 [V, 4, 4], and the clause.
 
     Raises:
-        CaptureError: pycolmap is missing, or the photographs do not match with these poses.
+        CaptureError: pycolmap is missing, or the images do not match with these poses.
     """
     given = np.stack([camera.world_to_cam.double().numpy() for camera, _ in posed])
     parts: list[object] = ["refined poses", VERSION, features.FEATURES, given.tobytes()]
@@ -66,7 +66,7 @@ def refined_poses(
     if not after < before:  # phrased so that NaN fails
         return (
             given,
-            f"the given poses are kept: refinement does not lower their error of {before:.2f} pixels",
+            f"the given poses are retained: refinement does not lower their error of {before:.2f} pixels",
         )
     centres = np.stack([invert_rigid(pose)[:3, 3] for pose in given])
     moved = np.linalg.norm(np.stack([invert_rigid(pose)[:3, 3] for pose in poses]) - centres, axis=1)

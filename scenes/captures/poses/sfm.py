@@ -1,4 +1,4 @@
-"""Structure from motion: camera poses, lens and points of photographs, estimated by COLMAP in a process of its own."""
+"""Structure from motion: camera poses, lens and points of images, estimated by COLMAP in a process of its own."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from pathlib import Path
 
 from luxel.render.storage.descriptors import open_regular
 from luxel.scenes.captures.caching.capture_cache import CaptureCache, content_key
+from luxel.scenes.captures.capture_format import Progress
+from luxel.scenes.captures.colmap_process import features
 from luxel.scenes.captures.colmap_process.launch import run_task
+from luxel.scenes.captures.colmap_process.pairs import EXHAUSTIVE_UP_TO
 from luxel.scenes.captures.colmap_process.reconstruction import (
     ADVICE,
     FINISHED,
     MIN_PLACED_FRACTION,
     REPORT,
 )
+from luxel.scenes.captures.colmap_process.score import PoseReport
 from luxel.scenes.captures.contents import CaptureContents, SourceImage, image_files
-from luxel.scenes.captures.formats.capture_format import Progress
 from luxel.scenes.captures.formats.colmap import read_colmap
 from luxel.scenes.captures.images.images import ImageHeader, for_each, read_header
 from luxel.scenes.captures.images.masks import find_masks
 from luxel.scenes.captures.lenses.lens import Lens
-from luxel.scenes.captures.poses import features
 from luxel.scenes.captures.poses.object_masks import mask_object
-from luxel.scenes.captures.poses.pairs import EXHAUSTIVE_UP_TO
-from luxel.scenes.captures.poses.score import PoseReport
 from luxel.scenes.captures.poses.workspace import Workspace, working_folder
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.reading import read_bytes
 
 VERSION = 3  # increased when a change of what estimates poses invalidates cached results
-MIN_PHOTOGRAPHS = 3
+MIN_SFM_IMAGES = 3
 MODEL_FILES = (
     "cameras.bin",
     "images.bin",
@@ -50,7 +50,7 @@ def estimate_poses(
     cut_object: bool = False,
     on_progress: Progress,
 ) -> CaptureContents:
-    """Poses, lens and points of a folder of photographs, computed once and cached.
+    """Poses, lens and points of a folder of images, computed once and cached.
 
     Models are made by incremental and by global mapping; the one of the highest `ModelScore.value` is used. An
     interrupted run goes on with the features and matches that it has. The cache key depends on the names and sizes of
@@ -58,20 +58,20 @@ def estimate_poses(
 
     Args:
         path: the capture's folder, where ``masks`` may be.
-        folder: the folder of the photographs.
+        folder: the folder of the images.
         cache_dir: see `luxel.scenes.captures.caching.capture_cache.CaptureCache`.
         use_masks: whether features outside the masks are dropped.
-        cut_object: gives photographs without a mask that of the object in their middle, see `object_masks`.
+        cut_object: gives images without a mask that of the object in their middle, see `object_masks`.
         on_progress: called with (stage, fraction done in [0, 1]).
 
     Raises:
-        CaptureError: fewer than 3 photographs; no object in their middle; no model; fewer than half of the photographs
+        CaptureError: fewer than 3 images; no object in their middle; no model; fewer than half of the images
             (or 3) have a pose; the camera only turned on the spot; or the poses contradict the matches.
     """
     files = image_files(folder)
-    if len(files) < MIN_PHOTOGRAPHS:
+    if len(files) < MIN_SFM_IMAGES:
         raise CaptureError(
-            f"{folder}: {len(files)} photographs are too few, at least {MIN_PHOTOGRAPHS} are needed.",
+            f"{folder}: {len(files)} images are too few, at least {MIN_SFM_IMAGES} are needed.",
             "Take more photographs.",
         )
     headers: dict[int, ImageHeader] = {}
@@ -107,10 +107,10 @@ def estimate_poses(
 
 
 def _read(model: Path, folder: Path, files: Sequence[Path]) -> CaptureContents:
-    """A model with its report, and the photographs of it.
+    """A model with its report, and the images of it.
 
     Raises:
-        CaptureError: it is damaged, is not of these photographs, or cannot be used.
+        CaptureError: it is damaged, is not of these images, or cannot be used.
     """
     report = PoseReport.of_json(json.loads(read_bytes(model / REPORT)))
     contents = read_colmap(folder, images=folder, model=model, oriented=True)
@@ -141,12 +141,12 @@ def _reconstruct(space: Workspace, folder: Path, target: Path, on_progress: Prog
 
 
 def _check_placed(folder: Path, files: Sequence[Path], contents: CaptureContents, report: PoseReport) -> None:
-    """Refuses a model that cannot be used; warns of photographs without a pose, and of doubtful poses."""
+    """Refuses a model that cannot be used; warns of images without a pose, and of doubtful poses."""
     placed = {source.name for source in contents.images}
     missing = [file.name for file in files if file.name not in placed]
     shown = ", ".join(missing[:12]) + (f" and {len(missing) - 12} more" if len(missing) > 12 else "")
-    problem = f"{folder}: {len(placed)} of {len(files)} photographs could be placed; not these: {shown}."
-    if missing and len(placed) < max(MIN_PHOTOGRAPHS, MIN_PLACED_FRACTION * len(files)):
+    problem = f"{folder}: {len(placed)} of {len(files)} images could be placed; not these: {shown}."
+    if missing and len(placed) < max(MIN_SFM_IMAGES, MIN_PLACED_FRACTION * len(files)):
         raise CaptureError(problem, ADVICE)
     if report.refusal:
         raise CaptureError(f"{folder}: no poses could be estimated: {report.refusal}.", ADVICE)

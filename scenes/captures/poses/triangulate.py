@@ -14,12 +14,12 @@ from PIL import Image
 from luxel.render.geometry.camera import Camera, Pixels, Points
 from luxel.render.storage.journal import scratch_folder
 from luxel.scenes.captures.caching.capture_cache import CaptureCache, content_key, user_cache
+from luxel.scenes.captures.capture_format import Progress
+from luxel.scenes.captures.colmap_process import features
 from luxel.scenes.captures.colmap_process.launch import run_task
+from luxel.scenes.captures.colmap_process.pairs import pairs_by_pose
 from luxel.scenes.captures.contents import CaptureContents
-from luxel.scenes.captures.formats.capture_format import Progress
 from luxel.scenes.captures.images.images import ImageReader, for_each
-from luxel.scenes.captures.poses import features
-from luxel.scenes.captures.poses.pairs import pairs_by_pose
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import load_points, save_points
 from luxel.scenes.geometry import estimate_centre
@@ -66,7 +66,7 @@ def starting_points(
         if not len(points.xyz):
             raise CaptureError(
                 "No points could be triangulated from the given poses.",
-                "Check that the poses are those of these photographs, or leave them out to estimate them.",
+                "Check that the poses are those of these images, or leave them out to estimate them.",
             )
         save_points(folder / names[0], points)
         np.save(folder / names[1], _numbers(posed))
@@ -233,7 +233,7 @@ def _visible(
         (c.width, c.height, c.world_to_cam.double().numpy()[:3], c.intrinsics.double().tolist(), pixels.alpha)
         for c, pixels in _far_apart(looked)
     ]
-    kept = [np.zeros(0, bool)]
+    retained = [np.zeros(0, bool)]
     for start in range(0, len(points), CARVED_AT_ONCE):  # arrays that stay in the processor's cache
         axes = np.ascontiguousarray(points[start : start + CARVED_AT_ONCE].T)
         times, inside = np.zeros(axes.shape[1], int), np.ones(axes.shape[1], bool)
@@ -251,8 +251,8 @@ def _visible(
                 outside = alpha[row[where].astype(int), column[where].astype(int)] < 64
                 inside[live[where[outside]]] = False
                 live = live[inside[live]]
-        kept.append(inside & (times >= min(least, len(looked))))
-    return np.concatenate(kept)
+        retained.append(inside & (times >= min(least, len(looked))))
+    return np.concatenate(retained)
 
 
 def _far_apart(looked: list[T]) -> list[T]:

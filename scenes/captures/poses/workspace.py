@@ -47,7 +47,7 @@ def working_folder(capture: Path, key: str) -> Iterator[Path]:
     is there that luxel did not make, an empty one that is always removed.
 
     Args:
-        capture: folder of the photographs.
+        capture: folder of the images.
         key: of the inputs and options.
     """
     cache = user_cache()
@@ -93,7 +93,7 @@ class Workspace:
 
     Args:
         folder: see `working_folder`.
-        sources: the photographs.
+        sources: the images.
         headers: of their files, in the same order.
         names: of the files that COLMAP reads, in the same order.
     """

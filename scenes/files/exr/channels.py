@@ -31,7 +31,7 @@ RATIOS = {"NO": 1, "RLE": 64, "ZIPS": 1032, "ZIP": 1032, "PXR24": 1376}
 SLACK = 1 << 12  # bytes that any file may stand for
 MAX_CHANNELS = 1024
 MAX_EMPTY = 1 << 23  # pixels of a display window of which the data cover less than a sixteenth
-MAX_TILE = 1 << 22  # pixels of a tile larger than its image, of which the library allocates whole tiles
+MAX_TILE = 1 << 22  # pixels of a tile larger than its image, of which the library allocates full tiles
 LISTED = 24  # names of channels in a message
 MEMORY_SHARE = 0.5  # of the free memory that the pixels of a file may fill: they are copied once
 NOISE = ("EXR_ERR_", "Warning: Exception raised reading pixel data")  # what the library prints
@@ -198,17 +198,17 @@ def _captured(said: list[str]) -> Iterator[None]:
     """Adds what the library prints on stdout and stderr to ``said``, once the block ends; lines of others are printed
     then."""
     printed = io.StringIO()
-    with _one_at_a_time, tempfile.TemporaryFile() as kept:
+    with _one_at_a_time, tempfile.TemporaryFile() as retained:
         with contextlib.suppress(OSError, ValueError):
             sys.stderr.flush()
-        restore = _diverted(kept.fileno())
+        restore = _diverted(retained.fileno())
         try:
             with contextlib.redirect_stdout(printed):
                 yield
         finally:
             restore()
-            kept.seek(0)
-            errors = kept.read().decode(errors="replace").splitlines(keepends=True)
+            retained.seek(0)
+            errors = retained.read().decode(errors="replace").splitlines(keepends=True)
             for lines, out in (
                 (printed.getvalue().splitlines(keepends=True), sys.stdout),
                 (errors, sys.stderr),

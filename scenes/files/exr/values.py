@@ -12,7 +12,7 @@ import numpy as np
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.exr.channels import ExrFile, is_exr, listed
 from luxel.scenes.files.exr.colours import linear_colours
-from luxel.scenes.files.images.image_decoding import check_megapixels
+from luxel.scenes.files.pixel_limit import check_megapixels
 from luxel.scenes.files.reading import read_bytes, reading
 
 REMEDY = "Copy the file again, or export it again as OpenEXR."
@@ -46,7 +46,7 @@ def read_exr_depth(path: Path, channel: str | None = None) -> np.ndarray:
             colours R, G, B that are equal.
 
     Returns:
-        float32 or uint32 [H, W]; 0 where Blender says that nothing is seen.
+        float32 or uint32 [H, W]; 0 where Blender says that nothing is visible.
 
     Raises:
         CaptureError: the file is missing, damaged, above the limit of megapixels, or it is not clear which channel has

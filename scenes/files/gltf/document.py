@@ -78,7 +78,7 @@ class Primitive(msgspec.Struct):
 
 
 class Mesh(msgspec.Struct):
-    """Primitives that a node puts in one place."""
+    """Primitives that a node puts at one position."""
 
     primitives: list[Primitive]
 
@@ -301,12 +301,12 @@ def placed_meshes(path: Path, document: Document) -> Iterator[tuple[Mesh, np.nda
     else:
         children = {child for node in document.nodes for child in node.children}
         roots = [number for number in range(len(document.nodes)) if number not in children]
-    waiting, seen = [(number, np.eye(4)) for number in reversed(roots)], set()
+    waiting, visited = [(number, np.eye(4)) for number in reversed(roots)], set()
     while waiting:
         number, parent = waiting.pop()
-        if number in seen:
-            raise CaptureError(f"{path}: node {number} has two places in the scene.", COPY_AGAIN)
-        seen.add(number)
+        if number in visited:
+            raise CaptureError(f"{path}: node {number} has two positions in the scene.", COPY_AGAIN)
+        visited.add(number)
         node = document.nodes[number]
         with np.errstate(over="ignore", invalid="ignore"):
             matrix = parent @ node.local()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from luxel.scenes.files.gltf.document import Document
 from luxel.scenes.files.gltf.writing import OWN_EXTRAS
-from luxel.scenes.files.scenes.scene_facts import facts_from
-from luxel.scenes.files.scenes.scene_format import SceneFacts
+from luxel.scenes.files.scene_facts import facts_from
+from luxel.scenes.files.scene_format import SceneFacts
 
 
 def facts_of(document: Document) -> SceneFacts:

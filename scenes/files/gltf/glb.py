@@ -36,8 +36,8 @@ from luxel.scenes.files.gltf.facts import facts_of
 from luxel.scenes.files.gltf.writing import LARGEST, about_asset, as_text, glb_chunks, glb_size
 from luxel.scenes.files.ply import write_atomically
 from luxel.scenes.files.reading import reading
+from luxel.scenes.files.scene_format import FACTS, SceneFacts, SceneFormat
 from luxel.scenes.files.scenes.primitive_ply import as_arrays
-from luxel.scenes.files.scenes.scene_format import FACTS, SceneFacts, SceneFormat
 from luxel.scenes.geometry import quaternion_from_rotation
 
 log = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ def load_glb(path: str | Path) -> Gaussians:
         parameters = 4 * (11 + 3 * (degree + 1) ** 2) * count  # bytes
         if parameters > GROWTH * path.stat().st_size or len(placed) > MAX_PLACES:
             raise CaptureError(
-                f"{path}: its nodes put {count} Gaussians into {len(placed)} places, too many for its size.",
+                f"{path}: its nodes put {count} Gaussians at {len(placed)} positions, too many for its size.",
                 "Export each Gaussian once.",
             )
         parts = [_gaussians(path, document, binary, part, degree) for part in placed]

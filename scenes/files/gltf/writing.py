@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from luxel.scenes.files.gltf.document import BINARY_CHUNK, CHUNK, HEADER, JSON_CHUNK, MAGIC, VERSION
-from luxel.scenes.files.scenes.scene_facts import facts_to
-from luxel.scenes.files.scenes.scene_format import SceneFacts
+from luxel.scenes.files.scene_facts import facts_to
+from luxel.scenes.files.scene_format import SceneFacts
 
 LARGEST = (1 << 32) - 1  # bytes of a file: its header has 32 bits for them
 OWN_EXTRAS = "luxel"  # key of the extras of the asset

@@ -34,8 +34,8 @@ def register_heif(path: Path) -> None:
         library.register_heif_opener()
         return
     raise CaptureError(
-        f"{path}: HEIC photographs need a library that is not installed.",
-        "Install it with: pip install 'luxel[heic]', or convert the photographs to JPEG.",
+        f"{path}: HEIC images need a library that is not installed.",
+        "Install it with: pip install 'luxel[heic]', or convert the images to JPEG.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Opening of image files: the limit on pixels, checks before any pixel is decoded, and complete decoding.
+"""Opening of image files: checks before any pixel is decoded, and complete decoding.
 
 Damage is noticed as far as formats can tell: PNG by its checksums, JPEG by libjpeg's warnings, TIFF by the positions of
 its strips, all by the number of pixels that a file of its size can hold.
@@ -23,14 +23,13 @@ import numpy as np
 import simplejpeg
 from PIL import Image, UnidentifiedImageError
 
-from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.exr.channels import is_exr
 from luxel.scenes.files.exr.colours import FORMAT as EXR
 from luxel.scenes.files.exr.colours import ExrImage, register_exr
 from luxel.scenes.files.images.heif import check_items, is_heif, register_heif
+from luxel.scenes.files.pixel_limit import check_megapixels, is_above_limit
 from luxel.scenes.files.reading import check_file, open_file, read_bytes, reading
 
-MAX_MEGAPIXELS = 400.0  # of an image, unless `set_max_megapixels` changes it
 FORMATS = ("JPEG", "PNG", "WEBP", "TIFF", "BMP", "GIF", "PPM", "JPEG2000")
 HEIF = ("HEIF",)
 REMEDY = "Copy the file again, or remove it from the capture; images are PNG, JPEG, WebP, TIFF, BMP, HEIC or EXR files."
@@ -51,7 +50,6 @@ TAIL = 64  # bytes at the end of a file that are looked at
 SLACK = 1 << 12  # bytes that any file may stand for
 STRIPS = ((273, 279), (324, 325))  # TIFF: tags of positions and lengths of strips, and of tiles
 
-_limit = [MAX_MEGAPIXELS]
 logging.getLogger("PIL").addHandler(logging.NullHandler())
 warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")  # what matters becomes an error
 with contextlib.suppress(OSError, AttributeError):  # libtiff's lines on stderr would stand between luxel's
@@ -59,22 +57,6 @@ with contextlib.suppress(OSError, AttributeError):  # libtiff's lines on stderr 
     _libtiff.TIFFSetErrorHandler(None)
     _libtiff.TIFFSetWarningHandler(None)
 Image.MAX_IMAGE_PIXELS = None  # Pillow's own limit, which would warn at 89 and refuse at 179 megapixels
-
-
-def set_max_megapixels(megapixels: float | None) -> None:
-    """Changes the limit of this process; None leaves it.
-
-    Raises:
-        CaptureError: the number is not positive or not finite.
-    """
-    if megapixels is None:
-        return
-    if not 0 < megapixels < math.inf:
-        raise CaptureError(
-            f"--max-megapixels {megapixels} is invalid.",
-            f"Give a positive number, such as {MAX_MEGAPIXELS:.0f}.",
-        )
-    _limit[0] = float(megapixels)
 
 
 @contextmanager
@@ -188,7 +170,7 @@ def _reduction(image: Image.Image, least: int | None) -> int:
     """The factor by which an image is decoded smaller: 1, 2, 4 or 8."""
     if least is None or image.format not in ("JPEG", "MPO"):
         return 1
-    too_large = image.width * image.height > _limit[0] * 1e6
+    too_large = is_above_limit(image.width * image.height)
     for factor in (8, 4, 2):
         exact = image.width % factor == 0 and image.height % factor == 0
         gap = 1 if too_large else 2
@@ -215,24 +197,6 @@ def _check_size(path: Path, image: Image.Image, factor: int) -> None:
     if isinstance(image, ExrImage) and image.exr is not None:
         check_megapixels(path, *image.exr.largest)
     check_megapixels(path, *image.size, factor, image.format in ("JPEG", "MPO"))
-
-
-def check_megapixels(path: Path, width: int, height: int, factor: int = 1, reducible: bool = False) -> None:
-    """Raises CaptureError for an image with more pixels than the limit.
-
-    Args:
-        path: of the file, for the message.
-        width, height: of the image, pixels.
-        factor: by which it is decoded smaller.
-        reducible: whether a smaller --max-size would help.
-    """
-    megapixels = width * height / factor**2 / 1e6
-    if megapixels > _limit[0]:
-        smaller = " or give a smaller --max-size," if reducible else ""
-        raise CaptureError(
-            f"{path}: the image has {width}x{height} pixels, {megapixels:.0f} megapixels; the limit is {_limit[0]:g}.",
-            f"Scale it down,{smaller} or raise the limit with --max-megapixels {math.ceil(megapixels)}.",
-        )
 
 
 def _check_content(image: Image.Image, data: bytes) -> None:
@@ -344,8 +308,8 @@ def _is_plain(png: bytes) -> bool:
     """
     chunks = list(_png_chunks(png))
     names, special = {name for name, *_ in chunks}, {b"tRNS", b"acTL", b"eXIf", b"iTXt"}
-    whole = b"IDAT" in names and chunks[-1][2] == len(png)
-    return whole and png[24] == 8 and png[25] in (0, 2, 6) and special.isdisjoint(names)
+    full = b"IDAT" in names and chunks[-1][2] == len(png)
+    return full and png[24] == 8 and png[25] in (0, 2, 6) and special.isdisjoint(names)
 
 
 def _by_opencv(data: bytes) -> np.ndarray | None:
@@ -358,6 +322,6 @@ def _by_opencv(data: bytes) -> np.ndarray | None:
 
 def _made(pixels: np.ndarray, image: Image.Image) -> Image.Image:
     """Decoded pixels as an image with the format and the texts of another one."""
-    whole = Image.fromarray(pixels)
-    whole.info, whole.format = image.info, image.format
-    return whole
+    full = Image.fromarray(pixels)
+    full.info, full.format = image.info, image.format
+    return full

@@ -13,8 +13,9 @@ from PIL import Image, ImageOps
 from luxel.render.storage.drafts import Draft
 from luxel.render.storage.single import writing_file
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.images.image_decoding import opened_image, set_max_megapixels
-from luxel.scenes.files.large.tiff_blocks import write_tiff
+from luxel.scenes.files.images.image_decoding import opened_image
+from luxel.scenes.files.images.tiff_blocks import write_tiff
+from luxel.scenes.files.pixel_limit import set_max_megapixels
 
 SIDES = {".png": 1 << 20, ".jpg": 65500, ".jpeg": 65500, ".webp": 16383, ".tif": 1 << 20, ".tiff": 1 << 20}
 
@@ -28,7 +29,7 @@ def read_image(
         path: a file of a format that Pillow reads.
         max_size: maximum of the longer side, pixels; larger images are averaged down. None: no limit.
         max_megapixels: limit on the pixels that are decoded, kept for later images of this process. None: as before,
-            at first `luxel.scenes.files.images.image_decoding.MAX_MEGAPIXELS`.
+            at first `luxel.scenes.files.pixel_limit.MAX_MEGAPIXELS`.
 
     Returns:
         uint8 [H, W, 3].

@@ -21,7 +21,7 @@ BAND = 1 << 24  # bytes of decoded rows at a time
 RATIO = 1032  # most bytes that a byte of deflate stands for
 SLACK = 1 << 12
 PIECE = 1 << 18  # bytes that are read at a time
-LARGEST_CHUNK = 1 << 16  # of those before the pixels that are kept: palette and transparency
+LARGEST_CHUNK = 1 << 16  # of those before the pixels that are retained: palette and transparency
 
 
 class PngRows:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.images.image_decoding import check_megapixels
+from luxel.scenes.files.pixel_limit import check_megapixels
 from luxel.scenes.files.reading import read_bytes, reading
 
 LONGEST_HEADER = 1 << 16

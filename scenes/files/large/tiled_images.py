@@ -15,8 +15,8 @@ import numpy as np
 from luxel.render.fields.data.tiled_image import TiledImage
 from luxel.render.storage.folder import OutputFolder
 from luxel.scenes.errors import CaptureError
+from luxel.scenes.files.images.tiff_blocks import read_blocks
 from luxel.scenes.files.large.png_rows import PngRows
-from luxel.scenes.files.large.tiff_blocks import read_blocks
 from luxel.scenes.files.reading import check_file, open_file, reading
 from luxel.scenes.files.volumes import read_array_header
 

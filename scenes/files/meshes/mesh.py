@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 from luxel.scenes.files.axes import OWN
-from luxel.scenes.files.scenes.scene_format import SceneFacts
+from luxel.scenes.files.scene_format import SceneFacts
 
 GREY = 200  # colour of vertices of files without colours
 
@@ -33,7 +33,7 @@ class Texture(NamedTuple):
 
 @dataclass
 class Mesh:
-    """Coloured triangles, anticlockwise seen from outside.
+    """Coloured triangles, anticlockwise viewed from outside.
 
     Args:
         xyz: vertices in world coordinates, float32 [V, 3].
@@ -80,7 +80,7 @@ class MeshFormat:
             the format is only written. Raises CaptureError for invalid files.
         chunks: called with a mesh and the path of the file, gives its bytes, piece by piece; None: the format is only
             read. Raises CaptureError for meshes that the format cannot hold.
-        beside: called likewise, gives the other files that a textured mesh needs beside it and their bytes; None: it
+        beside: called likewise, gives the other files that a textured mesh needs besides it and their bytes; None: it
             needs none.
         textured: whether files hold textures.
         axes: of its specification, see `luxel.scenes.files.axes`; ``read`` and ``chunks`` turn them.

@@ -10,8 +10,8 @@ from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.axes import OWN
 from luxel.scenes.files.gltf.document import read_document
 from luxel.scenes.files.gltf.glb import EXTENSION
-from luxel.scenes.files.gltf.mesh_glb import MESH_GLB, MODES
 from luxel.scenes.files.meshes.mesh import GREY, Mesh, MeshFormat, Polygons, Texture
+from luxel.scenes.files.meshes.mesh_glb import MESH_GLB, MODES
 from luxel.scenes.files.meshes.mesh_obj import OBJ
 from luxel.scenes.files.meshes.mesh_ply import PLY_MESH, has_faces
 from luxel.scenes.files.meshes.mesh_stl import STL
@@ -57,7 +57,7 @@ def _find(path: Path) -> MeshFormat | None:
 def save_mesh(path: str | Path, mesh: Mesh) -> None:
     """Writes a mesh in the format of the path's suffix, .ply (binary), .obj or .glb, through temporary files.
 
-    A textured .obj has a material (.mtl) and an image (.png) of its name beside it; .ply has the colours alone.
+    A textured .obj has a material (.mtl) and an image (.png) of its name alongside it; .ply has the colours alone.
 
     Raises:
         CaptureError: the format is unknown or cannot hold the mesh, or a file cannot be written.
@@ -145,22 +145,22 @@ def _checked(path: Path, polygons: Polygons) -> Mesh:
     faces = faces[(faces != np.roll(faces, 1, axis=1)).all(axis=1)]
     used, corners = np.unique(faces, return_inverse=True)
     with np.errstate(over="ignore", invalid="ignore"):
-        kept = xyz[used].astype(np.float32)
+        retained = xyz[used].astype(np.float32)
     if not len(faces):
         raise CaptureError(
             f"{path}: there are no triangles in it.", "Give a file with a surface, not only points."
         )
-    if not np.isfinite(kept).all():
-        bad = int(used[~np.isfinite(kept).all(axis=1)][0])
+    if not np.isfinite(retained).all():
+        bad = int(used[~np.isfinite(retained).all(axis=1)][0])
         raise CaptureError(f"{path}: vertex {bad} is not finite.", "Export the mesh again.")
     if texture is not None:
         uv = texture.uv[used].astype(np.float32)
         if not np.isfinite(uv).all():
             bad = int(used[~np.isfinite(uv).all(axis=1)][0])
             raise CaptureError(
-                f"{path}: the place of vertex {bad} in the texture is not finite.", "Export the mesh again."
+                f"{path}: the texture coordinate of vertex {bad} is not finite.", "Export the mesh again."
             )
         texture = texture._replace(uv=uv)
     colours = np.full((len(used), 3), GREY, np.uint8) if rgb is None else rgb[used]
     triangles = corners.reshape(-1, 3).astype(np.int32)
-    return Mesh(kept, np.ascontiguousarray(colours), triangles, texture, facts, rgb is not None)
+    return Mesh(retained, np.ascontiguousarray(colours), triangles, texture, facts, rgb is not None)

@@ -1,4 +1,4 @@
-"""Mesh files as meshes that are drawn."""
+"""Mesh files as meshes that are rendered."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from luxel.render.surfaces.mesh_scene import Image, MeshScene
 from luxel.scenes.files.axes import known_axes, signs_between
 from luxel.scenes.files.meshes.mesh import Mesh
 from luxel.scenes.files.meshes.mesh_files import axes_of_mesh, read_mesh
-from luxel.scenes.files.scenes.scene_facts import facts_between
+from luxel.scenes.files.scene_facts import facts_between
 
 
 def load_mesh(path: Path, *, axes: str | None = None) -> MeshScene:

@@ -61,7 +61,7 @@ def _beside(path: Path, name: str, what: str) -> Path | None:
             return file
     except (OSError, ValueError):  # no name of a file
         pass
-    log.warning("%s: its %s %s is not beside it; it is shown without.", path, what, ascii(name)[:80])
+    log.warning("%s: its %s %s is not alongside it; it is shown without.", path, what, ascii(name)[:80])
     return None
 
 

@@ -127,11 +127,11 @@ def _textured(
         uv = np.array([row[:2] for row in words], dtype=np.float64).reshape(len(words), 2)
     except ValueError:
         raise CaptureError(
-            f"{path}: a place in the texture (vt) does not have two numbers.", "Export the mesh again."
+            f"{path}: a position in the texture (vt) does not have two numbers.", "Export the mesh again."
         ) from None
     if len(faces) and not 0 <= places.min() <= places.max() < len(uv):
         raise CaptureError(
-            f"{path}: a corner has no place in the texture, or one of a number that is not there: there are {len(uv)} "
+            f"{path}: a corner has no texture coordinate, or one of a number that is not there: there are {len(uv)} "
             "lines vt.",
             "Export the mesh again with texture coordinates for all faces.",
         )
@@ -166,7 +166,7 @@ def obj_chunks(mesh: Mesh, path: Path) -> Iterator[bytes]:
     yield from _lines("f %d/%d %d/%d %d/%d\n", np.repeat(mesh.faces + 1, 2, axis=1))
 
 
-def obj_beside(mesh: Mesh, path: Path) -> dict[Path, bytes]:
+def obj_companions(mesh: Mesh, path: Path) -> dict[Path, bytes]:
     """The material and the image of a textured mesh; the colours contain the light, so that none is added."""
     assert mesh.texture is not None
     image = path.with_suffix(".png")
@@ -180,4 +180,4 @@ def _lines(form: str, table: np.ndarray) -> Iterator[bytes]:
         yield (form * len(part) % tuple(part.ravel().tolist())).encode()
 
 
-OBJ = MeshFormat(".obj", obj_polygons, obj_chunks, obj_beside, textured=True)
+OBJ = MeshFormat(".obj", obj_polygons, obj_chunks, obj_companions, textured=True)

@@ -1,1 +1,1 @@
-"""Scene formats that store Gaussians in few bits: SPZ, compressed PLY, .ksplat."""
+"""Scene formats that store Gaussians in few bits: SPZ, compressed PLY, .splat, .ksplat."""

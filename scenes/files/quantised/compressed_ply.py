@@ -31,8 +31,8 @@ from luxel.scenes.files.quantised.quantisation import (
     unit_quats,
 )
 from luxel.scenes.files.reading import open_file, read_bytes, reading
+from luxel.scenes.files.scene_format import SceneFormat
 from luxel.scenes.files.scenes.primitive_ply import REST, as_arrays
-from luxel.scenes.files.scenes.scene_format import SceneFormat
 
 CHUNK = 256  # Gaussians
 _BOUNDS = tuple(

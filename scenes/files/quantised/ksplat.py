@@ -20,7 +20,7 @@ from luxel.render.primitives.gaussians import SH_C0
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.quantised.quantisation import LOGITS
 from luxel.scenes.files.reading import read_bytes, reading
-from luxel.scenes.files.scenes.scene_format import SceneFormat
+from luxel.scenes.files.scene_format import SceneFormat
 
 HEADER = struct.Struct(
     "<2B2x4IH14x2f"

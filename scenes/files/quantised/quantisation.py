@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 ROWS = 1 << 17  # that are converted at a time, so that intermediate results stay small
-# The components of a quaternion beside each one.
+# The components of a quaternion alongside each one.
 OTHERS = np.array([[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2]])
 SMALLEST = 0.5**0.5  # no component but the largest exceeds it
 FAR = np.float32(1e18)  # values beyond are moved here: differences of float32 stay finite

@@ -35,8 +35,8 @@ from luxel.scenes.files.quantised.quantisation import (
     unit_quats,
 )
 from luxel.scenes.files.reading import check_file, open_file, read_bytes, reading
+from luxel.scenes.files.scene_format import SceneFacts, SceneFormat
 from luxel.scenes.files.scenes.primitive_ply import as_arrays
-from luxel.scenes.files.scenes.scene_format import SceneFacts, SceneFormat
 
 log = logging.getLogger(__name__)
 
@@ -197,11 +197,11 @@ def _cut_short(path: Path, header: _Header, expected: int, actual: int) -> Captu
 def _gaussians(header: _Header, arrays: list[np.ndarray]) -> Gaussians:
     """The Gaussians of the six arrays of a file."""
     centres, opacities, colours, scales, rotations, harmonics = arrays
-    count, kept = header.count, (min(header.degree, 3) + 1) ** 2 - 1
-    harmonics = harmonics.reshape(count, (header.degree + 1) ** 2 - 1, 3)[:, :kept]
+    count, retained = header.count, (min(header.degree, 3) + 1) ** 2 - 1
+    harmonics = harmonics.reshape(count, (header.degree + 1) ** 2 - 1, 3)[:, :retained]
     means, quats = np.empty((count, 3), np.float32), np.empty((count, 4), np.float32)
     log_scales, sh_dc = np.empty((count, 3), np.float32), np.empty((count, 3), np.float32)
-    sh_rest = np.empty((count, kept, 3), np.float32)
+    sh_rest = np.empty((count, retained, 3), np.float32)
     unpacked = _first_three if header.version == 2 else _packed_rotations
     for rows in blocks(count):
         means[rows] = _fixed_point(centres[rows]) * 2.0**-header.fraction_bits
@@ -250,7 +250,7 @@ def save_spz(
 ) -> None:
     """Writes an SPZ file, with 8 bits for each coefficient.
 
-    Centres have as many fraction bits as leave room for the largest of them. Logarithms of scales are from -10 to
+    Centres have as many fraction bits as leave capacity for the largest of them. Logarithms of scales are from -10 to
     5.94, colours 0.5 + 0.15 dc from 0 to 1, coefficients above degree 0 from -1 to 1: others are clipped.
 
     Args:

@@ -1,1 +1,1 @@
-"""Formats of scenes of primitives, one a file, and their registry."""
+"""Scene formats that store primitives as they are, one a file: .ply, .safetensors, time slices, labels."""

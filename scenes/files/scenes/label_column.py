@@ -11,7 +11,7 @@ from torch import Tensor
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import EXPORT_AGAIN, read_vertices
 from luxel.scenes.files.reading import read_bytes, reading
-from luxel.scenes.files.scenes.scene_format import LABEL
+from luxel.scenes.files.scene_format import LABEL
 
 
 def load_labels(path: str | Path) -> Tensor | None:
@@ -32,5 +32,5 @@ def load_labels(path: str | Path) -> Tensor | None:
     if column is None:
         return None
     if column.ndim != 1 or not ((column >= 0) & (column <= 255) & (column == np.round(column))).all():
-        raise CaptureError(f"{path}: labels must be whole numbers from 0 to 255.", EXPORT_AGAIN)
+        raise CaptureError(f"{path}: labels must be integers from 0 to 255.", EXPORT_AGAIN)
     return torch.from_numpy(np.ascontiguousarray(column.astype(np.uint8)))

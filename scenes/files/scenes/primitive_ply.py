@@ -24,8 +24,8 @@ from luxel.scenes.files.ply import (
     write_atomically,
 )
 from luxel.scenes.files.reading import check_file, open_file, reading
-from luxel.scenes.files.scenes.scene_facts import comments_of, facts_in
-from luxel.scenes.files.scenes.scene_format import FACTS, LABEL, SceneFacts, SceneFormat
+from luxel.scenes.files.scene_facts import comments_of, facts_in
+from luxel.scenes.files.scene_format import FACTS, LABEL, SceneFacts, SceneFormat
 
 CPU_ROWS, GPU_ROWS = 1 << 14, 1 << 16  # that are written at a time
 REST = (0, 9, 24, 45)  # properties of spherical harmonics above degree 0, by degree
@@ -71,7 +71,7 @@ def save_primitive_ply(
         path: of the file.
         scene: N primitives.
         labels: uint8 [N], written as the property label (uchar); None: no such property.
-        facts: written as comments of the header, see `luxel.scenes.files.scenes.scene_facts`; None: none.
+        facts: written as comments of the header, see `luxel.scenes.files.scene_facts`; None: none.
 
     Raises:
         CaptureError: the file cannot be written.

@@ -13,8 +13,8 @@ from luxel.render.primitives import PRIMITIVES, Parameters, PrimitiveSpec
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import EXPORT_AGAIN, write_atomically
 from luxel.scenes.files.reading import check_file, read_bytes, reading
-from luxel.scenes.files.scenes.scene_facts import facts_from, in_words
-from luxel.scenes.files.scenes.scene_format import FACTS, LABEL, SceneFacts, SceneFormat
+from luxel.scenes.files.scene_facts import facts_from, in_words
+from luxel.scenes.files.scene_format import FACTS, LABEL, SceneFacts, SceneFormat
 
 SINGLE_OR_LESS = {torch.float16, torch.bfloat16, torch.float32}  # read as float32, also mixed
 
@@ -34,7 +34,7 @@ def save_safetensors(
         half: write float16, about half the size. Parameters that the primitive lists as ``exact``, and tensors with
             values beyond 65504, stay float32.
         labels: uint8 [N], written as the tensor label; None: no such tensor.
-        facts: written into the metadata, see `luxel.scenes.files.scenes.scene_facts`; None: none.
+        facts: written into the metadata, see `luxel.scenes.files.scene_facts`; None: none.
 
     Raises:
         CaptureError: the file cannot be written.

@@ -9,8 +9,8 @@ from pathlib import Path
 from luxel.render.primitives import Parameters
 from luxel.render.storage.folder import OutputFolder
 from luxel.scenes.files.ply import writable
+from luxel.scenes.files.scene_format import SceneFacts
 from luxel.scenes.files.scenes.primitive_ply import primitive_chunks
-from luxel.scenes.files.scenes.scene_format import SceneFacts
 
 FRAME = re.compile(r"frame-\d{5,}\.ply")
 

@@ -3,11 +3,11 @@
 Specification: the page "The SOG Format" of PlayCanvas's user manual. It names the axes right, up, back; but its
 authors' tools write the axes of the PLY file unchanged (right, down, front), and every viewer expects those.
 A bundle (.sog) is a ZIP archive of meta.json and the images; a folder holds the same files. Version 1, which has ranges
-in place of codebooks, is read.
+instead of codebooks, is read.
 """
 
 from luxel.render.primitives.gaussians import Gaussians
-from luxel.scenes.files.scenes.scene_format import SceneFormat
+from luxel.scenes.files.scene_format import SceneFormat
 from luxel.scenes.files.sog.containers import META, is_folder
 from luxel.scenes.files.sog.decode import load_sog, read_sog_facts
 from luxel.scenes.files.sog.encode import save_sog, save_sog_folder, sog_bundle

@@ -25,7 +25,7 @@ BLOCK = 1 << 24  # numbers of a block of distances
 def make_codebook(values: np.ndarray, size: int = SIZE) -> np.ndarray:
     """The numbers, ascending, float32 [size], to which values are rounded with the least squared error.
 
-    No value moves by more than `LARGEST_ERROR` times what equal steps over the whole range would move it. The values
+    No value moves by more than `LARGEST_ERROR` times what equal steps over the full range would move it. The values
     are gathered in bins, whose best division into ``size`` cells is found exactly, by dynamic programming; k-means
     (Lloyd 1982) on the values themselves follows. Half of the bins are equal, the density of the others is that of the
     values to the power of 1/3, with which the bins of all cells are about as many (Panter and Dite 1951).
@@ -61,8 +61,8 @@ def make_codebook(values: np.ndarray, size: int = SIZE) -> np.ndarray:
 
 def _bin_edges(unique: np.ndarray, masses: np.ndarray) -> np.ndarray:
     """Positions among the ascending values between which bins lie, from 0 to their number, none of them empty."""
-    places = np.linspace(0, masses[-1] - 1, min(BINS, len(unique)))
-    knots = np.unique(unique[np.searchsorted(masses[1:], places, side="right")])
+    positions = np.linspace(0, masses[-1] - 1, min(BINS, len(unique)))
+    knots = np.unique(unique[np.searchsorted(masses[1:], positions, side="right")])
     lengths = np.diff(knots) ** (2 / 3)
     for _ in range(20):  # a gap before values far outside needs no more bins than there are values
         lengths = np.minimum(lengths, 4 * lengths.sum() / BINS)

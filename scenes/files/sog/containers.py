@@ -84,7 +84,7 @@ def open_scene(path: Path) -> tuple[dict[str, Any], Files, int]:
 
 
 def _beside(path: Path, folder: Path, name: str) -> bytes:
-    """A file of a folder; a path in place of its name could lead anywhere."""
+    """A file of a folder; a path instead of its name could lead anywhere."""
     if name in ("", ".", "..") or "/" in name or "\\" in name:
         raise damaged(path, f"{META} names the file {name[:80]!r}, which is outside of the scene")
     return read_bytes(folder / name)
@@ -151,7 +151,7 @@ def write_bundle(files: Mapping[str, bytes]) -> bytes:
 
 
 def write_folder(path: Path, meta: dict[str, Any], images: Mapping[str, bytes]) -> None:
-    """Writes a scene as files beside ``path``, its meta.json.
+    """Writes a scene as files next to ``path``, its meta.json.
 
     The images of an earlier scene there stay, and the new ones get other names, until the new meta.json is written.
     Those that luxel wrote are deleted then; files of the user stay, ``path`` itself is replaced.

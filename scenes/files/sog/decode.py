@@ -15,7 +15,7 @@ from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.images.image_decoding import webp_size
 from luxel.scenes.files.quantised.quantisation import from_smallest_three
 from luxel.scenes.files.reading import reading
-from luxel.scenes.files.scenes.scene_format import SceneFacts
+from luxel.scenes.files.scene_format import SceneFacts
 from luxel.scenes.files.sog.containers import (
     EXPORT_AGAIN,
     Files,

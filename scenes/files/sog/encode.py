@@ -16,8 +16,8 @@ from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.primitives.non_finite import non_finite, with_limits
 from luxel.scenes.files.ply import write_atomically
 from luxel.scenes.files.quantised.quantisation import morton_codes, smallest_three
+from luxel.scenes.files.scene_format import SceneFacts
 from luxel.scenes.files.scenes.primitive_ply import as_arrays
-from luxel.scenes.files.scenes.scene_format import SceneFacts
 from luxel.scenes.files.sog.codebooks import indices, make_codebook, make_palette
 from luxel.scenes.files.sog.containers import META, meta_bytes, write_bundle, write_folder
 from luxel.scenes.files.sog.decode import COEFFICIENTS, LARGEST_FIRST, LARGEST_PALETTE, PER_ROW
@@ -35,7 +35,7 @@ def save_sog(path: str | Path, gaussians: Gaussians, facts: SceneFacts | None = 
 
 
 def save_sog_folder(path: str | Path, gaussians: Gaussians, facts: SceneFacts | None = None) -> None:
-    """Writes meta.json, which is ``path``, and the images beside it; see `save_sog`.
+    """Writes meta.json, which is ``path``, and the images next to it; see `save_sog`.
 
     Raises:
         CaptureError: a file cannot be written.

@@ -18,7 +18,7 @@ import torch
 from luxel.render.geometry.camera import Camera
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.scenes.files.ply import write_atomically
-from luxel.scenes.files.scenes.scene_format import SceneFacts, SceneFormat
+from luxel.scenes.files.scene_format import SceneFacts, SceneFormat
 from luxel.scenes.files.sog.encode import sog_bundle
 from luxel.scenes.files.sog.page_camera import Pose, pose_around, pose_of_view, upright
 

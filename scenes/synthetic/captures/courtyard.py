@@ -17,7 +17,7 @@ from luxel.render.geometry.camera import Camera, Points
 from luxel.scenes.captures.images.images import for_each
 from luxel.scenes.files.ply import save_points
 from luxel.scenes.geometry import OPENGL_TO_OPENCV
-from luxel.scenes.synthetic.captures.courtyard_solids import RADIUS, place_solids
+from luxel.scenes.synthetic.captures.courtyard_solids import RADIUS, make_courtyard_solids
 from luxel.scenes.synthetic.rays.ray_caster import CastView, StaticScene
 from luxel.scenes.synthetic.rays.ray_textures import CLOUDS
 from luxel.scenes.synthetic.toy import as_bytes
@@ -25,11 +25,13 @@ from luxel.scenes.synthetic.toy import as_bytes
 FOV_X = math.radians(65)
 LOOPS = ((0.36, 1.5), (0.3, 2.5))  # radius as a fraction of `RADIUS`, height in units
 SAMPLES = 2  # square root of the rays per pixel
-SKY_POINTS = 0.1  # fraction of the points on the sky that are kept, as structure from motion finds few there
+SKY_POINTS = (
+    0.1  # fraction of the points on the sky that are retained, as structure from motion finds few there
+)
 QUALITY = 95  # of the JPEG files
 
 
-def place_scene(
+def courtyard_scene(
     seed: int = 0, *, device: torch.device | str | None = None, shadow_side: int = 4096
 ) -> StaticScene:
     """The courtyard: z up, its ground at z = 0, its middle at the origin, walls at a distance of `RADIUS`.
@@ -40,10 +42,10 @@ def place_scene(
         shadow_side: resolution of the shadows' depth map.
     """
     chosen = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    return StaticScene(place_solids(seed), seed, chosen, shadow_side=shadow_side)
+    return StaticScene(make_courtyard_solids(seed), seed, chosen, shadow_side=shadow_side)
 
 
-def place_cameras(views: int, *, width: int, height: int, seed: int = 0) -> list[Camera]:
+def courtyard_cameras(views: int, *, width: int, height: int, seed: int = 0) -> list[Camera]:
     """Cameras on two loops of different heights, in the order of the walk.
 
     Half of them look inward, past the middle, half outward or along the walk. Among every eighth
@@ -76,7 +78,7 @@ def place_cameras(views: int, *, width: int, height: int, seed: int = 0) -> list
     return cameras
 
 
-def write_place(
+def write_courtyard(
     out: str | Path,
     *,
     views: int = 160,
@@ -114,8 +116,8 @@ def write_place(
         )
     folder = Path(out)
     (folder / "images").mkdir(parents=True, exist_ok=True)
-    scene = place_scene(seed, device=device, shadow_side=min(4096, 4 * max(width, height)))
-    cameras = place_cameras(views, width=width, height=height, seed=seed)
+    scene = courtyard_scene(seed, device=device, shadow_side=min(4096, 4 * max(width, height)))
+    cameras = courtyard_cameras(views, width=width, height=height, seed=seed)
     images, xyz, rgb = _rendered(scene, cameras, points, seed)
     names = [f"images/{index:04d}.jpg" for index in range(views)]
 

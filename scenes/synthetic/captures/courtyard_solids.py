@@ -64,7 +64,7 @@ class _Builder:
         return Surface(pattern, cell, self.colours(), gloss, self.random.uniform(0.1, 0.25))
 
 
-def place_solids(seed: int = 0) -> list[StaticSolid]:
+def make_courtyard_solids(seed: int = 0) -> list[StaticSolid]:
     """Between 100 and 130 solids; the sky around all of them is the first.
 
     Args:

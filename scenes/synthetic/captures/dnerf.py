@@ -1,4 +1,5 @@
-"""Scenes of solids written as a D-NeRF data set: images with their own time and pose, and ground truth beside them."""
+"""Scenes of solids written as a D-NeRF data set: images with their own time and pose, and ground truth alongside
+them."""
 
 from __future__ import annotations
 
@@ -121,7 +122,7 @@ def save_dnerf(
     """Writes a scene as a D-NeRF data set that `luxel.scenes.open` reads.
 
     For each split P in train, val, test: transforms_P.json with camera_angle_x, and frames of file_path, time and
-    transform_matrix (camera to world, OpenGL axes); P/r_000.png, RGBA with straight colours. Beside them, named in
+    transform_matrix (camera to world, OpenGL axes); P/r_000.png, RGBA with straight colours. Alongside them, named in
     the frames as depth_path, normals_path and ids_path:
 
     * P/r_000_depth.png, 16 bits: z along the camera's axis is value x depth_unit (in the JSON); 0: no surface;
@@ -250,8 +251,8 @@ def _write_images(stem: Path, view: RenderedView, ground_truth: bool) -> None:
         steps = np.round(view.depth / DEPTH_UNIT)
         if steps.max() > 65535:
             raise ValueError(f"depths must be below {65536 * DEPTH_UNIT:g}, got {view.depth.max():g}")
-        seen = (view.ids > 0)[..., None]
-        normals = np.where(seen, np.round((view.normals + 1) * 127.5), 0)
+        visible = (view.ids > 0)[..., None]
+        normals = np.where(visible, np.round((view.normals + 1) * 127.5), 0)
         images.update(_depth=steps.astype(np.uint16), _normals=normals.astype(np.uint8), _ids=view.ids)
     for kind, pixels in images.items():
         Image.fromarray(pixels).save(stem.with_name(f"{stem.name}{kind}.png"), compress_level=4)

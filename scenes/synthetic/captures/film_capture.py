@@ -85,9 +85,9 @@ def write_film_capture(
         )
     folder, random = Path(out), np.random.default_rng([seed, 52])
     (folder / "images").mkdir(parents=True, exist_ok=True)
-    seen = POSE_CAPTURES["film"](views, width, height, seed)
-    scene = StaticScene(seen[0].solids, seed, torch.device("cpu"), shadow_radius=8.0, shadow_side=512)
-    centres = [view.camera for view in seen]
+    posed = POSE_CAPTURES["film"](views, width, height, seed)
+    scene = StaticScene(posed[0].solids, seed, torch.device("cpu"), shadow_radius=8.0, shadow_side=512)
+    centres = [view.camera for view in posed]
 
     def at(time: float) -> torch.Tensor:
         """world_to_cam at a time in frames."""

@@ -1,4 +1,4 @@
-"""A generated room as a fisheye of about 180 degrees photographs it, with exact poses and lens."""
+"""A generated room as a fisheye of about 180 degrees images it, with exact poses and lens."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def write_fisheye_capture(
 
     Args:
         out: folder, created if it does not exist.
-        views: number of photographs.
-        side: of the square photographs, pixels.
+        views: number of images.
+        side: of the square images, pixels.
         seed: of the room, the cameras and the points.
         points: number of points.
 
@@ -61,9 +61,9 @@ def write_fisheye_capture(
     folder, random = Path(out), np.random.default_rng([seed, 51])
     (folder / "images").mkdir(parents=True, exist_ok=True)
     frames, clouds = [], []
-    seen = POSE_CAPTURES["room"](views, side, side, seed)
-    scene = StaticScene(seen[0].solids, seed, torch.device("cpu"), shadow_radius=8.0, shadow_side=512)
-    cameras = [fisheye_camera(view.camera, side) for view in seen]
+    posed = POSE_CAPTURES["room"](views, side, side, seed)
+    scene = StaticScene(posed[0].solids, seed, torch.device("cpu"), shadow_radius=8.0, shadow_side=512)
+    cameras = [fisheye_camera(view.camera, side) for view in posed]
     for index, camera in enumerate(cameras):
         image, cloud = _photograph(scene, camera, math.ceil(points / views), random)
         clouds.append(cloud)
@@ -125,7 +125,7 @@ def _rotation_to(axis: int, sign: int) -> np.ndarray:
 
 
 def _side_of_cube(camera: Camera, turn: np.ndarray, side: int) -> Camera:
-    """A pinhole camera of 90 degrees and a little more in the place of another one, turned."""
+    """A pinhole camera of 90 degrees and a little more instead of another one, turned."""
     matrix = torch.eye(4)
     matrix[:3, :3] = torch.tensor(turn, dtype=torch.float32)
     focal = 0.5 * side / OVERLAP

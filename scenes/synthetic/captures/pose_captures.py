@@ -34,7 +34,7 @@ from luxel.scenes.synthetic.rays.ray_textures import (
 from luxel.scenes.synthetic.toy import as_bytes
 
 FOV_X = math.radians(58)
-TURNTABLE_FOV_X = math.radians(40)  # the object fills about half of the photograph
+TURNTABLE_FOV_X = math.radians(40)  # the object fills about half of the image
 SAMPLES = 1  # square root of the rays per pixel: textures are band-limited, only outlines have steps
 QUALITY = 92  # of the JPEG files
 PATTERNS = (BRICKS, TILES, PLANKS, STONES, PRINT, MARBLE)
@@ -46,12 +46,12 @@ class PoseView:
 
     Args:
         camera: in the frame of what stands still, or of the object on a turntable.
-        seen_from: the camera in the frame of the solids.
+        visible_from: the camera in the frame of the solids.
         solids: what is there.
     """
 
     camera: Camera
-    seen_from: Camera
+    visible_from: Camera
     solids: tuple[StaticSolid, ...]
 
 
@@ -69,8 +69,8 @@ def write_pose_capture(
     Args:
         out: folder, created if it does not exist.
         kind: one of POSE_CAPTURES.
-        views: number of photographs; None: that of SIZES.
-        width, height: of the photographs, pixels; None: those of SIZES.
+        views: number of images; None: that of SIZES.
+        width, height: of the images, pixels; None: those of SIZES.
         seed: of solids, textures and small deviations of the cameras.
 
     Returns:
@@ -92,7 +92,7 @@ def write_pose_capture(
     frames = []
     for index, view in enumerate(POSE_CAPTURES[kind](views, width, height, seed)):
         scene = StaticScene(view.solids, seed, torch.device("cpu"), shadow_radius=8.0, shadow_side=512)
-        image = as_bytes(scene.render(view.seen_from, samples=SAMPLES).rgb.numpy())
+        image = as_bytes(scene.render(view.visible_from, samples=SAMPLES).rgb.numpy())
         name = f"images/{index:04d}.jpg"
         Image.fromarray(image).save(folder / name, quality=QUALITY, subsampling=0)
         frames.append(frame_entry(name, view.camera))
@@ -119,7 +119,7 @@ def ring(views: int, width: int, height: int, seed: int) -> list[PoseView]:
 def turntable(views: int, width: int, height: int, seed: int) -> list[PoseView]:
     """An object that turns on a plain plate before a backdrop with detail, which stands still as the camera does.
 
-    Real ones have 72 to 84 photographs, 4 to 5 degrees apart, of an object that fills half of them, see SIZES.
+    Real ones have 72 to 84 images, 4 to 5 degrees apart, of an object that fills half of them, see SIZES.
     """
     random = np.random.default_rng([seed, 42])
     backdrop = StaticSolid(BOX, (6.0, 0.1, 4.0), (0, 3.2, 1.0), _look_of(random, STONES, 0.35))
@@ -182,7 +182,7 @@ def film(views: int, width: int, height: int, seed: int) -> list[PoseView]:
 
 
 def spot(views: int, width: int, height: int, seed: int) -> list[PoseView]:
-    """A room seen by a camera that only turns: without parallax there are no positions to find."""
+    """A room observed by a camera that only turns: without parallax there are no positions to find."""
     solids, _ = _room(seed, textured=True)
     cameras = []
     for index, angle in enumerate(np.linspace(0, 2 * math.pi, views, endpoint=False)):

@@ -127,7 +127,7 @@ def write_shape_capture(
     scene = StaticScene(solids, seed, chosen, shadow_radius=1.5, shadow_side=2 * side)
     cameras = shape_cameras(views, side)
     random = np.random.default_rng([seed, 71])
-    images, frames, places, colours = [], [], [], []
+    images, frames, positions, colours = [], [], [], []
     for index, camera in enumerate(cameras):
         view = scene.render(camera, samples=SAMPLES)
         alpha = _averaged((view.ids >= 0).float())
@@ -136,13 +136,13 @@ def write_shape_capture(
         hits = view.depth.isfinite().nonzero()
         few = torch.from_numpy(random.integers(0, max(1, len(hits)), -(-POINTS // views)))
         at = hits[few.to(hits.device)]
-        places.append(_world_points(camera, view.depth, at).cpu().numpy())
+        positions.append(_world_points(camera, view.depth, at).cpu().numpy())
         row, column = (at // SAMPLES).cpu().numpy().T
         colours.append(image[row, column, :3])
         images.append(image)
         frames.append(frame_entry(f"images/{index:04d}.png", camera))
     for_each(lambda k: Image.fromarray(images[k]).save(folder / f"images/{k:04d}.png"), views)
-    xyz = np.concatenate(places)
+    xyz = np.concatenate(positions)
     xyz += NOISE * random.standard_normal(xyz.shape)
     save_points(folder / "points3D.ply", Points(xyz.astype(np.float32), np.concatenate(colours)))
     document = {"camera_model": "PINHOLE", "ply_file_path": "points3D.ply", "frames": frames}
@@ -177,10 +177,10 @@ def visible_surface(
     for camera in cameras:
         depth = scene.depth(camera)
         hits.append(_world_points(camera, depth, depth.isfinite().nonzero()))
-    kept = _one_of_each_cube(torch.cat(hits), spacing).requires_grad_()
+    retained = _one_of_each_cube(torch.cat(hits), spacing).requires_grad_()
     with torch.enable_grad():
-        (normals,) = torch.autograd.grad(distances(solids, kept).sum(), kept)
-    return SurfacePoints(kept.detach(), torch.nn.functional.normalize(normals, dim=-1))
+        (normals,) = torch.autograd.grad(distances(solids, retained).sum(), retained)
+    return SurfacePoints(retained.detach(), torch.nn.functional.normalize(normals, dim=-1))
 
 
 def _distance(solid: StaticSolid, points: Tensor) -> Tensor:

@@ -109,9 +109,9 @@ class RayGrid:
             begin, end = 0, len(steps)
             if not self.perspective or (local[:, 2] > NEAR).all():
                 at = local[:, k] / (local[:, 2] if self.perspective else 1.0)
-                place = (at - steps[0]) / (steps[1] - steps[0]) if end > 1 else np.zeros(8)
-                begin = int(max(0, np.floor(place.min()) - MARGIN))
-                end = int(min(end, np.ceil(place.max()) + MARGIN + 1))
+                position = (at - steps[0]) / (steps[1] - steps[0]) if end > 1 else np.zeros(8)
+                begin = int(max(0, np.floor(position.min()) - MARGIN))
+                end = int(min(end, np.ceil(position.max()) + MARGIN + 1))
             if begin >= end:
                 return None
             slices.append(slice(begin, end))
@@ -138,7 +138,7 @@ class StaticScene:
     """Solids under one light.
 
     Args:
-        solids: those with the pattern CLOUDS are drawn without shading and cast no shadow.
+        solids: those with the pattern CLOUDS are rendered without shading and cast no shadow.
         seed: of the textures.
         device: of all computation.
         shadow_radius: of the ball around the origin in which there are shadows, world units.
@@ -278,9 +278,9 @@ class StaticScene:
         texel = 2 * self.shadow_radius / side
         lifted = world + (0.5 * SHADOW_BIAS + texel) * normal
         local = (frame[:, :3, None] * lifted).sum(1) + frame[:, 3:]  # no matmul, which may round to TF32
-        place = (local[:2] / self.shadow_radius + 1) * (0.5 * side) - 0.5
-        corner = torch.floor(place)
-        part = place - corner
+        position = (local[:2] / self.shadow_radius + 1) * (0.5 * side) - 0.5
+        corner = torch.floor(position)
+        part = position - corner
         lit = torch.zeros_like(world[0])
         for i in (0, 1):
             for j in (0, 1):

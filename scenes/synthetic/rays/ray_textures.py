@@ -132,9 +132,9 @@ class Textures:
         for octave in range(octaves):
             scale = 2.03**octave
             q = point * scale + shift + 11.7 * octave
-            whole = torch.floor(q)
-            part = q - whole
-            q = torch.remainder(whole, LATTICE) + part * part * (3 - 2 * part)
+            full = torch.floor(q)
+            part = q - full
+            q = torch.remainder(full, LATTICE) + part * part * (3 - 2 * part)
             grid = (q * (2 / LATTICE) - 1).T[None, None, None]
             sample = F.grid_sample(self._volume, grid, mode="bilinear", align_corners=True)[0, :, 0, 0]
             total += sample * (weight * _visible(1 / scale, footprint))

@@ -143,7 +143,7 @@ class SolidScene:
         """Renders the scene at a time.
 
         Args:
-            camera: a single camera; surfaces beyond its near and far planes are not seen.
+            camera: a single camera; surfaces beyond its near and far planes are not visible.
             time: in [0, 1].
             samples: square root of the number of colour rays per pixel.
 
@@ -164,11 +164,11 @@ class SolidScene:
         rgb = total / np.maximum(count, 1)[..., None]
         rays = _CameraRays.of(camera, 1)
         depth, ids, normals = self._cast(rays, time, shade=False)
-        seen = ids > 0
-        depth = np.where(seen, depth, 0)
+        visible = ids > 0
+        depth = np.where(visible, depth, 0)
         velocity = np.zeros((h, w, 3), np.float32)
-        points = rays.points(np.flatnonzero(seen), depth[seen]).T
-        velocity[seen] = self.velocities(points, ids[seen], time)
+        points = rays.points(np.flatnonzero(visible), depth[visible]).T
+        velocity[visible] = self.velocities(points, ids[visible], time)
         return RenderedView(rgb, count / samples**2, depth.astype(np.float32), normals, ids, velocity)
 
     def _cast(
@@ -257,9 +257,9 @@ class SolidScene:
         there = [(i, s, p) for i, s in enumerate(self.solids) if (p := s.pose(time)) is not None]
         parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         if there:
-            places = np.stack([pose[1] for _, _, pose in there])
-            centre = places.mean(axis=0)
-            spans = np.linalg.norm(places - centre, axis=1)
+            positions = np.stack([pose[1] for _, _, pose in there])
+            centre = positions.mean(axis=0)
+            spans = np.linalg.norm(positions - centre, axis=1)
             radius = max(a + s.bounding_radius(pose[0]) for a, (_, s, pose) in zip(spans, there, strict=True))
         while there and sum(len(part[1]) for part in parts) < count:
             lines = max(1000, 4 * count)

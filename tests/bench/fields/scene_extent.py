@@ -39,7 +39,7 @@ from unittest import mock
 
 import torch
 
-from luxel.render.fields import radiance
+from luxel.render.fields.capture import march
 from luxel.render.fields.capture.posed_images import PosedImages
 from luxel.render.fields.config import defaults
 from luxel.render.fields.drawing import wavefront
@@ -63,7 +63,7 @@ CONSTANTS = {  # of a frame's waves
     "per_ray": (wavefront, "PER_RAY"),
     "longest": (wavefront, "LONGEST"),
     "fewest": (wavefront, "FEWEST"),
-    "rows": (radiance, "ROWS_OF_WAVE"),
+    "rows": (march, "ROWS_OF_WAVE"),
 }
 TIMED_VIEWS = 8  # frames are drawn from
 
@@ -88,15 +88,17 @@ def reduced(config: RadianceConfig, factor: int) -> RadianceConfig:
 
 def counts(field: RadianceField) -> tuple[float, str]:
     """Visible samples along a ray of one step, and further numbers in words; the next step stays as it is."""
-    live = field.live.clone()
+    live = field.march.live.clone()
     with torch.no_grad():
-        raw = field.march(field.draw_batch(torch.Generator(field.device).manual_seed(1)))
-        seen = field.visible(raw) if field.config.rooms else raw
+        raw = field.march.samples(
+            field.draw_batch(torch.Generator(field.device).manual_seed(1)), field.rays.images
+        )
+        seen = field.march.visible(raw, field.raw_densities) if field.config.rooms else raw
         depth = field.density(seen.positions)[:, 0].clamp(-MAX_DENSITY, MAX_DENSITY).exp()
-    field.live.copy_(live)
-    weights = torch.cat(list(_weights(depth * field.scale * seen.dt, seen.ranges)) or [seen.t[:0]])
+    field.march.live.copy_(live)
+    weights = torch.cat(list(_weights(depth * field.march.scale * seen.dt, seen.ranges)) or [seen.t[:0]])
     rays, fit = (max(1, int(s.counters[RAYS] - s.counters[LEFT_OUT])) for s in (raw, seen))
-    occupied = field.occupancy.occupied().view(field.occupancy.cascades, -1).float().mean(1)
+    occupied = field.march.occupancy.occupied().view(field.march.occupancy.cascades, -1).float().mean(1)
     visible = int(seen.counters[SAMPLES]) / fit
     return visible, (
         f"{int(live)} rays; samples a ray {int(raw.counters[SAMPLES]) / rays:.1f} marched, "
@@ -161,10 +163,12 @@ def drawn_with(field: RadianceField, draw: dict[str, float]) -> Iterator[None]:
         for name in draw.keys() & CONSTANTS.keys():
             stack.enter_context(mock.patch.object(*CONSTANTS[name], int(draw[name])))
         options = {name: value for name, value in draw.items() if name not in CONSTANTS}
-        stack.enter_context(mock.patch.object(field, "drawing", field.drawing._replace(**options)))
-        field._renderer = None  # its graphs have the constants
+        stack.enter_context(
+            mock.patch.object(field.march, "drawing", field.march.drawing._replace(**options))
+        )
+        field.march._renderer = None  # its graphs have the constants
         yield
-    field._renderer = None
+    field.march._renderer = None
 
 
 def measured_drawing(field: RadianceField, data: PosedImages, device: torch.device) -> dict[str, float]:

@@ -38,7 +38,7 @@ from luxel.render.ops.mesh.mesh_distance import mesh_distance
 from luxel.render.surfaces.scene_surface import scene_surface
 from luxel.render.train.presets import preset
 from luxel.scenes import open as open_capture
-from luxel.scenes.runs import load_any_scene
+from luxel.scenes.loading.scene_files import load_any_scene
 from luxel.scenes.synthetic.captures.shape_captures import (
     SHAPE_CAPTURES,
     SurfacePoints,
@@ -194,8 +194,8 @@ def prepared(kind: str, options: argparse.Namespace, into: Path) -> Path:
         write_shape_capture(folder, kind, views=options.views, side=options.side, device=options.device)
     said(f"{kind}: capture", begin)
     begin = time.perf_counter()
-    seen_by = shape_cameras(options.views, max(1, options.side // 2))
-    options.truth = visible_surface(SHAPE_CAPTURES[kind](), seen_by, device=options.device)
+    observed_by = shape_cameras(options.views, max(1, options.side // 2))
+    options.truth = visible_surface(SHAPE_CAPTURES[kind](), observed_by, device=options.device)
     said(f"{kind}: exact surface", begin)
     return folder
 

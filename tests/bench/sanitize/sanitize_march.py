@@ -232,10 +232,10 @@ def trained(steps: int, device: torch.device) -> dict[str, Tensor]:
     camera = Camera.look_at((0, -4, 0.3), (0, 0, 0), width=11, height=9)
     field.begin([View("one", camera, lambda: Pixels(image, cover))], device)
     numbers = torch.Generator().manual_seed(0)
-    shown, behind = field._training_images(), torch.ones(3, device=device)
+    shown, behind = field.rays.images, torch.ones(3, device=device)
     for step in range(steps):
-        chance = torch.randint(2**62, (field.rays,), generator=numbers).to(device)
-        drawn = draw_pixels(chance, shown.pixels, None, behind, field.live)
+        chance = torch.randint(2**62, (field.rays.count,), generator=numbers).to(device)
+        drawn = draw_pixels(chance, shown.pixels, None, behind, field.march.live)
         batch = type(field.draw_batch(torch.Generator(device)))(chance[:1], *drawn)
         loss = field.loss(batch)
         for parameter, gradient in zip(
@@ -243,7 +243,7 @@ def trained(steps: int, device: torch.device) -> dict[str, Tensor]:
         ):
             parameter.data -= 0.1 * gradient
         if step == 0:  # one density in each cell: random places in them are others on another device
-            field.occupancy.update(step, lambda x: 9 * (16 * x).floor().div(16).norm(dim=-1))
+            field.march.occupancy.update(step, lambda x: 9 * (16 * x).floor().div(16).norm(dim=-1))
     return {"image": field.render(camera.to(device), behind).cpu()}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from luxel.scenes.files.scenes.scene_files import load_primitives
+from luxel.scenes.files.scene_files import load_primitives
 from luxel.viewer.edit import Autosave, Document, operations
 
 

@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 
 from luxel.render.backends import gsplat as backend
-from luxel.render.backends import rasterizer
 from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Convexes
 from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.raster import rasterizer
 from luxel.render.raster.rasterize import DensifyStatistics, rasterize
 from luxel.render.reference.raster import rasterize as reference_module
 from luxel.render.reference.raster.bin_splats import bin_splats_reference

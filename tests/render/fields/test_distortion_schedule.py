@@ -88,9 +88,9 @@ def test_the_loss_reads_the_weight_of_the_step() -> None:
         field = SmallField(config)
         field.begin(data, torch.device("cpu"))
         batch = field.draw_batch(torch.Generator().manual_seed(0))
-        live = field.live.clone()
+        live = field.march.live.clone()
         for scalar in (None, 0.01, 0.3):
-            field.live.copy_(live)
+            field.march.live.copy_(live)
             field.loss_scalars = None if scalar is None else torch.tensor([3 * scalar])
             losses[weight, scalar] = float(field.loss(batch).detach())
         field.loss_scalars = None

@@ -9,6 +9,7 @@ import torch
 from test_extent import CONFIG
 from test_wavefront import SmallRadianceField, radiance
 
+from luxel.render.fields.capture.march import March
 from luxel.render.fields.capture.occupancy import THRESHOLD, Occupancy
 from luxel.render.fields.drawing.wavefront_polled import render_wavefront_polled
 from luxel.render.fields.radiance_config import DRAWN_STEPS, DRAWN_TRANSMITTANCE, Drawing
@@ -28,7 +29,7 @@ def test_what_is_chosen() -> None:
     assert place.drawing == Drawing(DRAWN_TRANSMITTANCE, 1.0, DRAWN_STEPS)
     chosen = replace(place, drawn_transmittance=0.02, drawn_threshold=3.0, drawn_steps=1.5)
     assert chosen.drawing == (0.02, 3.0, 1.5)
-    assert SmallRadianceField(replace(box, drawn_steps=2.0)).drawing.steps == 2.0
+    assert SmallRadianceField(replace(box, drawn_steps=2.0)).march.drawing.steps == 2.0
 
 
 def test_denser_cells_alone() -> None:
@@ -54,11 +55,11 @@ def test_denser_cells_alone() -> None:
 @pytest.mark.parametrize("transmittance", [1e-3, 0.05])
 def test_rays_end_where_they_are_asked_to(transmittance: float, monkeypatch) -> None:
     """Colours and alpha differ by what is left of the light at most, and do differ."""
-    monkeypatch.setattr(SmallRadianceField, "scale", 30.0)
+    monkeypatch.setattr(March, "scale", 30.0)
     field = radiance(CPU)
-    field.drawing = Drawing(1e-6)
+    field.march.drawing = Drawing(1e-6)
     expected, alpha, _ = field.layers(camera_of())
-    field.drawing = Drawing(transmittance)
+    field.march.drawing = Drawing(transmittance)
     actual, ended, _ = field.layers(camera_of())
     assert (actual - expected).abs().max() <= transmittance * (1 + 1e-4)
     off = (alpha - ended).abs()
@@ -68,10 +69,10 @@ def test_rays_end_where_they_are_asked_to(transmittance: float, monkeypatch) -> 
 def test_steps_and_cells_are_those_of_the_region() -> None:
     """The image is that of longer steps through the cells that are left."""
     field = radiance(CPU)
-    field.occupancy.densities.copy_(
+    field.march.occupancy.densities.copy_(
         torch.rand(16**3, generator=torch.Generator().manual_seed(1)) * 4 * THRESHOLD
     )
-    field.drawing = Drawing(0.01, 2.0, 1.5)
+    field.march.drawing = Drawing(0.01, 2.0, 1.5)
     camera = camera_of()
     actual = field.layers(camera)
     own = field.region._replace(near=camera.near, far=camera.far)
@@ -79,11 +80,11 @@ def test_steps_and_cells_are_those_of_the_region() -> None:
     def query(x: torch.Tensor, directions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return field.evaluate_at(x, directions)
 
-    bits = field.occupancy.bits_above(2.0)
+    bits = field.march.occupancy.bits_above(2.0)
     longer = own._replace(step=1.5 * own.step)
-    expected = render_wavefront_polled(query, camera, longer, bits, torch.zeros(3), field.scale, 0.01)
+    expected = render_wavefront_polled(query, camera, longer, bits, torch.zeros(3), field.march.scale, 0.01)
     for a, b in zip(actual, expected, strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=1e-4)
-    assert not torch.equal(bits, field.occupancy.bits)
-    field.drawing = Drawing()
+    assert not torch.equal(bits, field.march.occupancy.bits)
+    field.march.drawing = Drawing()
     assert (field.layers(camera)[0] - actual[0]).abs().max() > 0.01

@@ -96,7 +96,7 @@ def test_a_whole_place_gains_over_a_box(device):
         if extent == "box":
             continue
         assert field.config.cascades is not None
-        assert field.occupancy.bits.numel() == field.config.cascades * 16**3 // 8
+        assert field.march.occupancy.bits.numel() == field.config.cascades * 16**3 // 8
         image, alpha, _ = field.layers(data.held_out[0].camera.to(device))
         assert image.isfinite().all() and alpha.min() >= 0
     assert scores["contracted"] > scores["box"] + 3 and scores["cascades"] > scores["box"] + 3, scores
@@ -186,11 +186,11 @@ def test_where_training_rays_begin():
         RadianceField.adapt_config(replace(CONFIG, extent="cascades"), PosedImages(views, points=points))
     )
     field.begin(PosedImages(views, points=points), torch.device("cpu"))
-    raw = field.march(field.draw_batch(torch.Generator().manual_seed(0)))
+    raw = field.march.samples(field.draw_batch(torch.Generator().manual_seed(0)), field.rays.images)
     assert raw.t[raw.t > 0].min() >= near
     alone = SmallField(field.config)
     alone.begin(PosedImages(views[:1], points=points), torch.device("cpu"))
-    assert alone.occupancy.occupied().any()  # cells of a single view are seen by one camera only
+    assert alone.march.occupancy.occupied().any()  # cells of a single view are seen by one camera only
 
 
 def test_cells_that_cameras_see():

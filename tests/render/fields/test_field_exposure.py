@@ -79,7 +79,7 @@ def test_the_gradient_of_a_step(model: Any, cut_out: bool, monkeypatch: Any) -> 
     adapted = RadianceField.adapt_config(replace(config, distortion=0.0), given)
     field = SmallField(adapted)
     field.begin(given, CPU)
-    exposure = field._exposure
+    exposure = field.rays.exposure
     assert exposure is not None and field.config.whole != cut_out
     with torch.no_grad():
         exposure.table.copy_(
@@ -89,8 +89,8 @@ def test_the_gradient_of_a_step(model: Any, cut_out: bool, monkeypatch: Any) -> 
     apply = Exposure.apply
     monkeypatch.setattr(Exposure, "apply", lambda *a: seen.append(a[1:]) or apply(*a))
     samples: list[Any] = []
-    drawn_samples = field._samples
-    monkeypatch.setattr(field, "_samples", lambda batch: samples.append(drawn_samples(batch)) or samples[-1])
+    drawn_samples = field.samples
+    monkeypatch.setattr(field, "samples", lambda batch: samples.append(drawn_samples(batch)) or samples[-1])
     batch = field.draw_batch(torch.Generator().manual_seed(4))
     assert (batch.pixels < 0).any()
     loss = field.loss(batch)
@@ -98,7 +98,7 @@ def test_the_gradient_of_a_step(model: Any, cut_out: bool, monkeypatch: Any) -> 
 
     (rgb, views, *kept), counters = seen[0], samples[0].counters
     assert len(kept) == 2 * cut_out and counters[LEFT_OUT] == 0
-    assert field._images is not None and torch.equal(views, views_of(batch.pixels, field._images.table))
+    assert torch.equal(views, views_of(batch.pixels, field.rays.images.table))
     rows = batch.pixels >= 0
     table = exposure.table.detach().double().requires_grad_()
     own = (table - table.mean(0))[views[rows]]
@@ -149,7 +149,7 @@ def test_it_finds_the_exposures_of_photographs(model: Any, device: torch.device)
     scores = {name: field.scores(aligned=True) for name, field in fields.items()}
     assert fields[model].evaluate().keys() == {"psnr", "ssim", "psnr_aligned"}
     assert fields["none"].evaluate().keys() == {"psnr", "ssim"}
-    learnt = fields[model]._exposure.values().detach().cpu().numpy()
+    learnt = fields[model].rays.exposure.values().detach().cpu().numpy()
     true = np.log(gains)
     actual = learnt if model == "gain" else np.log1p(learnt[:, [0, 4, 8]] + learnt[:, 9:] / 0.4)
     assert np.corrcoef(actual.ravel(), true.ravel())[0, 1] > 0.8, (actual, true)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,12 +34,14 @@ def small(kind: str, **changes: Any) -> FieldConfig:
     [
         ("log2_entries", 2),
         ("finest", 8),
+        ("frequencies", 17),
         ("width", 48),
         ("hidden", 9),
         ("steps", 0),
-        ("seconds", -1.0),
+        ("seconds", 0.0),
         ("batch", 0),
         ("rate", -1.0),
+        ("rate", math.nan),
         ("beta1", 1.0),
         ("eps", 0.0),
         ("weight_decay", -1.0),
@@ -59,9 +62,16 @@ def test_values_out_of_range_are_named(name: str, value: float) -> None:
     assert refused.value.remedy
 
 
-@pytest.mark.parametrize("change", [{"precise": True}, {"hashing": "blocks"}])
-def test_options_of_another_backend(change: dict[str, Any]) -> None:
-    with pytest.raises(LuxelError, match="needs backend luxel: tiny-cuda-nn"):
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        ({"precise": True}, "precise needs backend luxel: tiny-cuda-nn computes in half precision"),
+        ({"hashing": "blocks"}, "hashing blocks needs backend luxel: tiny-cuda-nn hashes single points"),
+        ({"encoding": "frequency"}, "encoding frequency needs backend luxel: tiny-cuda-nn evaluates grids"),
+    ],
+)
+def test_options_of_another_backend(change: dict[str, Any], wrong: str) -> None:
+    with pytest.raises(LuxelError, match=wrong):
         replace(defaults("image"), **{"hashing": "spatial", **change}, backend="tiny-cuda-nn").check()
 
 

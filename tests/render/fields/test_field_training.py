@@ -325,9 +325,6 @@ def test_configurations() -> None:
     assert config.rate_at(10, 1.0) == 1
     rising = replace(config, warm_up=10)
     assert [rising.rate_at(s) for s in (0, 5, 10, 20)] == pytest.approx([0.01, 0.505, 1, 0.5], abs=1e-12)
-    for wrong in ({"width": 48}, {"ema": 1.0}, {"steps": 0}, {"rate": math.nan}, {"seconds": 0.0}):
-        with pytest.raises(LuxelError, match=next(iter(wrong))):
-            replace(config, rate=1e-2).__class__(**{**{"rate": 1e-2}, **wrong}).check()
     for wrong in ({"field": "sound"}, {"hashing": "cubes"}, {"steps": "many"}, {"colour": 1}):
         with pytest.raises(LuxelError, match=r"config.json"):
             FieldConfig.from_dict(wrong)

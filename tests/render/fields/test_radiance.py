@@ -93,8 +93,8 @@ def test_it_learns_a_small_scene(device):
     after = field.evaluate()
     assert after["psnr"] > 22 > before["psnr"], (before, after)
     assert after["ssim"] > 0.85
-    assert 0.001 < field.occupancy.share() < 0.4
-    assert field.live > 100  # rays, for a start of 8
+    assert 0.001 < field.march.occupancy.share() < 0.4
+    assert field.march.live > 100  # rays, for a start of 8
 
     again = SmallRadianceField(CONFIG)
     again.load_state_dict({name: t.cpu() for name, t in field.state_dict().items()})
@@ -117,9 +117,9 @@ def test_the_number_of_rays_follows_the_samples(device):
     asked = []
     for _ in range(8):
         batch = field.draw_batch(generator)
-        rays = int(field.live)
+        rays = int(field.march.live)
         assert (batch.pixels >= 0).sum() == rays and not (batch.pixels[rays:] >= 0).any()
-        samples = field._samples(batch)
+        samples = field.samples(batch)
         assert samples.counters[LEFT_OUT] == 0 and samples.counters[SAMPLES] == samples.counters[ASKED]
         asked.append(int(samples.counters[ASKED]))
     assert asked[0] < CONFIG.batch / 4 and 0.8 * CONFIG.batch < asked[-1] <= CONFIG.batch
@@ -145,22 +145,22 @@ def thick(device: torch.device, **options) -> SmallRadianceField:
 
 def test_steps_are_of_samples_that_can_be_seen(device):
     field, whole = thick(device), thick(device, marched=0, batch=1 << 15)
-    field.live.fill_(60)
-    whole.live.fill_(60)
+    field.march.live.fill_(60)
+    whole.march.live.fill_(60)
     batch = field.draw_batch(torch.Generator(device).manual_seed(0))
-    seen, every = field._samples(batch), whole._samples(batch)
+    seen, every = field.samples(batch), whole.samples(batch)
     assert seen.counters[RAYS] == every.counters[RAYS] == 60
     assert seen.counters[LEFT_OUT] == every.counters[LEFT_OUT] == 0
     assert 4 * seen.counters[SAMPLES] < every.counters[SAMPLES]
-    field.live.fill_(60)
-    whole.live.fill_(60)
+    field.march.live.fill_(60)
+    whole.march.live.fill_(60)
     torch.testing.assert_close(field.loss(batch), whole.loss(batch), rtol=1e-5, atol=0)
     generator = torch.Generator(device).manual_seed(0)
     rays = []
     for marched in (4, 12):  # what is marched is the tighter room, then what is seen
         field = thick(device, marched=marched)
         for _ in range(10):
-            samples = field._samples(field.draw_batch(generator))
+            samples = field.samples(field.draw_batch(generator))
         rays.append(int(samples.counters[RAYS]))
         share = int(samples.counters[SAMPLES]) / CONFIG.batch
         assert share < 0.8 if marched == 4 else 0.85 < share <= 1
@@ -174,16 +174,16 @@ def test_captured_steps_learn_and_adapt(gpu):
     learner = FieldOptimizer(field)
     for step in range(300):
         learner.step(step)
-    assert learner.captures == 1 and field.live > 100
+    assert learner.captures == 1 and field.march.live > 100
     assert field.evaluate()["psnr"] > 22
 
 
 def test_rays_without_room_do_not_count(device, monkeypatch):
     field = thick(device, marched=0)
-    field.live.fill_(600)
+    field.march.live.fill_(600)
     batch = field.draw_batch(torch.Generator(device).manual_seed(0))
-    samples = field._samples(batch)
-    monkeypatch.setattr(field, "_samples", lambda _: samples)  # on a GPU others would be left out next time
+    samples = field.samples(batch)
+    monkeypatch.setattr(field, "samples", lambda _: samples)  # on a GPU others would be left out next time
     loss = field.loss(batch)
     left_out = int(samples.counters[LEFT_OUT])
     assert left_out > 100
@@ -196,7 +196,7 @@ def test_rays_without_room_do_not_count(device, monkeypatch):
 
 def test_occupancy_finds_what_is_dense(device):
     field = SmallRadianceField(CONFIG).to(device)
-    occupancy = field.occupancy
+    occupancy = field.march.occupancy
 
     def ball(x: Tensor) -> Tensor:
         return 50.0 * ((x - 0.5).norm(dim=-1) < 0.25)
@@ -245,8 +245,10 @@ def test_photographs(device):
     assert actual.candidates.tolist() == [*range(64), 64 + 19]
     field = SmallRadianceField(CONFIG).to(device)
     field.begin([masked], device)
-    assert field._background is not None  # nothing is transparent
-    assert (field.draw_batch(torch.Generator(device).manual_seed(0)).pixels[: int(field.live)] == 19).all()
+    assert field.rays.background is not None  # nothing is transparent
+    assert (
+        field.draw_batch(torch.Generator(device).manual_seed(0)).pixels[: int(field.march.live)] == 19
+    ).all()
 
 
 def test_boxes():
@@ -274,3 +276,26 @@ def test_what_is_refused():
     wrong = View("wrong", views[0].camera, lambda: Pixels(np.zeros((8, 9, 3), np.uint8)))
     with pytest.raises(LuxelError, match=r"wrong: rgb is uint8 \[8, 9, 3\]"):
         field.begin([wrong], cpu)
+
+
+def test_names_of_tensors_in_files_stay() -> None:
+    config = RadianceConfig(field="radiance", hidden=1, log2_entries=8, finest=64, batch=64)
+    field, again = (SmallRadianceField(config) for _ in range(2))
+    with torch.no_grad():
+        field.march.live.fill_(7)
+        field.march.occupancy.densities.fill_(0.5)
+    state = field.state_dict()
+    assert list(state) == [
+        "box",
+        "live",
+        "density.encoding.table",
+        "density.network.weights",
+        "colour.weights",
+        "occupancy.densities",
+        "occupancy.bits",
+    ]
+    again.load_state_dict(dict(state))
+    assert int(again.march.live) == 7 and float(again.march.occupancy.densities[0]) == 0.5
+    del state["box"]
+    with pytest.raises(RuntimeError, match="box"):
+        again.load_state_dict(state)

@@ -95,9 +95,9 @@ def test_only_what_a_camera_sees_counts() -> None:
         "nothing": (0 * depth, camera, 0.0),
         "from behind": (depth, behind, 0.0),
     }
-    for name, (shown, seen_from, share) in cases.items():
+    for name, (shown, visible_from, share) in cases.items():
         bake = TextureBake(quad(pixels), grey, pixels, 0.1)
-        bake.add(shown, red, seen_from)
+        bake.add(shown, red, visible_from)
         assert bake.seen == share, name
         middle = bake.image()[32, 32]
         assert torch.allclose(middle, torch.tensor([1.0, 0, 0]) if share else grey[0]), name

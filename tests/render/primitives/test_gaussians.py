@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from luxel.render.geometry.camera import Points
-from luxel.render.primitives.gaussians import Gaussians, neighbour_distance
+from luxel.render.primitives.gaussian_parameters import neighbour_distance
+from luxel.render.primitives.gaussians import Gaussians
 
 
 def test_names_order_and_degree(random_gaussians):

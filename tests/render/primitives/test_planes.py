@@ -14,16 +14,11 @@ from luxel.render.geometry.lens import fisheye_lens
 from luxel.render.primitives import Convexes, Gaussians
 from luxel.render.primitives.depth_normals import depth_normals, normal_difference
 from luxel.render.primitives.gaussians import GaussianLoss, quat_to_matrix
-from luxel.render.primitives.gaussians.geometry import (
-    NORMALS,
-    geometry_terms,
-    shape_terms,
-    smoothness,
-    thickness,
-)
+from luxel.render.primitives.gaussians.geometry import NORMALS, TERMS, smoothness, thickness
+from luxel.render.primitives.gaussians.geometry import normals as plane_normals
 from luxel.render.primitives.gaussians4d import matrix_to_quat
 from luxel.render.primitives.planes import pixel_rays, plane_depth, plane_gradients, with_planes
-from luxel.render.primitives.spec import GeometryImages
+from luxel.render.primitives.terms import LossContext, StepImages, StepScene
 from luxel.render.raster.pipeline import project, viewing
 from luxel.render.raster.rasterize import Frame, rasterize
 from luxel.render.reference.raster.rasterize import rasterize_reference
@@ -233,10 +228,10 @@ def test_the_surface_of_other_depths() -> None:
     assert (exact - truth)[solid].abs().mean() < 1e-2 * (plain - truth)[solid].abs().mean()
 
 
-def images_of(scene: Gaussians, at: Camera) -> GeometryImages:
+def images_of(scene: Gaussians, at: Camera) -> StepImages:
     frame = drawn(scene, at)
     assert frame.depth is not None and frame.normals is not None and frame.plane_distance is not None
-    return GeometryImages(
+    return StepImages(
         depth=(frame.depth * frame.alpha)[None],
         square=None,
         normals=frame.normals[None],
@@ -245,22 +240,24 @@ def images_of(scene: Gaussians, at: Camera) -> GeometryImages:
         world_to_cam=at.world_to_cam[None],
         intrinsics=at.intrinsics[None],
         distance=frame.plane_distance[None],
-        rgb=frame.rgb.clamp(0, 1)[None],
+        photographs=frame.rgb.clamp(0, 1)[None],
     )
 
 
 def test_normals_of_a_plane_agree_with_its_depth() -> None:
     at = camera()
-    images, loss = images_of(planted(), at), GaussianLoss(normal_weight=0.5)
-    ((weight, value),) = geometry_terms(images, loss, (NORMALS,))
-    assert weight == 0.5 and float(value) < 1e-9
+    images = images_of(planted(), at)
+    assert float(plane_normals(images)) < 1e-9
+    (term,) = (term for term in TERMS if term.name == NORMALS)
+    for progress, weight in ((0.2, 0.0), (0.3, 0.5)):
+        context = LossContext(GaussianLoss(normal_weight=0.5), (0.0, 0.0), False, progress)
+        assert term.weight(context) == weight
     normals = depth_normals(plane_truth(at)[None], images.world_to_cam, images.intrinsics)
     assert (normals @ NORMAL > 1 - 1e-9).all()
     assert images.distance is not None
     waves = 1 + 0.05 * torch.sin(torch.arange(40, dtype=D))
     bent = images._replace(distance=images.distance * waves)
-    assert float(geometry_terms(bent, loss, (NORMALS,))[0][1]) > 1e-2
-    assert geometry_terms(images, loss, ()) == []
+    assert float(plane_normals(bent)) > 1e-2
 
 
 def test_gradients_of_the_normals_in_double() -> None:
@@ -271,7 +268,7 @@ def test_gradients_of_the_normals_in_double() -> None:
 
     def loss(distance: Tensor, normals: Tensor, transmittance: Tensor) -> Tensor:
         made = images._replace(distance=distance, normals=normals, transmittance=transmittance)
-        return geometry_terms(made, GaussianLoss(normal_weight=1.0), (NORMALS,))[0][1]
+        return plane_normals(made)
 
     leaves = [t.clone().requires_grad_() for t in (images.distance, images.normals, images.transmittance)]
     assert float(loss(*leaves).detach()) > 0
@@ -282,8 +279,8 @@ def test_nothing_covered_has_no_geometry() -> None:
     zero, normals = (torch.zeros(2, 5, 7, *more, requires_grad=True) for more in ((), (3,)))
     one = torch.ones(2, 5, 7, requires_grad=True)
     pose, intrinsics = torch.eye(4).repeat(2, 1, 1), torch.ones(2, 4)
-    images = GeometryImages(zero, None, normals, one, None, pose, intrinsics, zero, torch.zeros(2, 5, 7, 3))
-    ((_, value),) = geometry_terms(images, GaussianLoss(), (NORMALS,))
+    images = StepImages(zero, None, normals, one, None, pose, intrinsics, zero, torch.zeros(2, 5, 7, 3))
+    value = plane_normals(images)
     assert value.item() == 0
     assert all(g.isfinite().all() for g in torch.autograd.grad(value, [zero, normals, one]))
     assert (plane_depth(zero, normals, pose, intrinsics) == 0).all()
@@ -317,8 +314,9 @@ def test_thickness_is_a_share_and_spare_rows_do_not_count() -> None:
     expected = torch.zeros(5, 3, dtype=D)
     expected[:4, 1] = 0.5 / 4  # the others are constants
     torch.testing.assert_close(g, expected, rtol=1e-6, atol=1e-9)
-    assert shape_terms(scene, inverse, GaussianLoss()) == []
-    assert shape_terms(scene, inverse, GaussianLoss(flatness_weight=2.0))[0][0] == 2.0
+    (term,) = (term for term in TERMS if term.name == "flatness")
+    assert term.weight(LossContext(GaussianLoss(flatness_weight=2.0), (0.0, 0.0), False)) == 2.0
+    assert float(term.apply(StepScene(scene, inverse, lambda: inverse))) == pytest.approx(0.5)
 
 
 def test_planes_are_refused_where_there_are_none() -> None:

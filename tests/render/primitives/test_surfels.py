@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from surfel_stages import D, random_surfels, well_seen
+from surfel_scenes import D, random_surfels, well_seen
 
 from luxel.render.geometry.camera import Camera, Points
 from luxel.render.ops.train.langevin_noise import langevin_noise_
@@ -18,15 +18,9 @@ from luxel.render.primitives.depth_normals import normal_difference
 from luxel.render.primitives.gaussians import quat_to_matrix
 from luxel.render.primitives.gaussians4d import matrix_to_quat
 from luxel.render.primitives.similarity import Similarity
-from luxel.render.primitives.spec import GeometryImages
 from luxel.render.primitives.surfels import SurfelLoss, neighbour_quats
-from luxel.render.primitives.surfels.geometry import (
-    DISTORTION,
-    NORMALS,
-    distortion,
-    geometry_terms,
-    mean_depth,
-)
+from luxel.render.primitives.surfels.geometry import DISTORTION, NORMALS, TERMS, distortion, mean_depth
+from luxel.render.primitives.terms import StepImages
 from luxel.render.raster.rasterize import rasterize
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.split import split_in_two
@@ -174,12 +168,12 @@ def test_parts_lie_in_the_plane():
         assert (parts.log_scales.amax(-1) < surfels.log_scales.amax(-1)).all()
 
 
-def pixels_of(w: torch.Tensor, z: torch.Tensor, weight: torch.Tensor | None = None) -> GeometryImages:
+def pixels_of(w: torch.Tensor, z: torch.Tensor, weight: torch.Tensor | None = None) -> StepImages:
     """Images of one row of pixels, from weights and depths [P, K]."""
     flat = {"depth": (w * z).sum(1), "square": (w * z * z).sum(1), "transmittance": 1 - w.sum(1)}
     rows = {name: t[None, None] for name, t in flat.items()}
     none = torch.zeros(1, 1, len(w), 3, dtype=w.dtype)
-    return GeometryImages(**rows, normals=none, weight=weight, world_to_cam=none, intrinsics=none)
+    return StepImages(**rows, normals=none, weight=weight, world_to_cam=none, intrinsics=none)
 
 
 def test_distortion_is_the_sum_over_pairs():
@@ -221,7 +215,7 @@ def test_normals_of_one_plane_agree_with_its_depth(toy_camera):
     frame = rasterize(surfel, camera, depth=True, normals=True)
     assert frame.depth is not None and frame.square_depth is not None and frame.normals is not None
     assert frame.transmittance is not None
-    images = GeometryImages(
+    images = StepImages(
         depth=(frame.depth * frame.alpha)[None],
         square=frame.square_depth[None],
         normals=frame.normals[None],
@@ -248,12 +242,10 @@ def test_normals_of_one_plane_agree_with_its_depth(toy_camera):
 def test_nothing_covered_has_no_geometry():
     zero = torch.zeros(2, 5, 7, requires_grad=True)
     one = torch.ones(2, 5, 7, requires_grad=True)
-    images = GeometryImages(
+    images = StepImages(
         zero, zero, torch.zeros(2, 5, 7, 3), one, None, torch.eye(4).repeat(2, 1, 1), torch.ones(2, 4)
     )
-    total = torch.stack(
-        [value for _, value in geometry_terms(images, SurfelLoss(), (DISTORTION, NORMALS))]
-    ).sum()
+    total = torch.stack([value for term in TERMS if (value := term.apply(images)) is not None]).sum()
     assert total.item() == 0
     assert all(g.isfinite().all() for g in torch.autograd.grad(total, [zero, one]))
 

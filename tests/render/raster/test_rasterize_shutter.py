@@ -9,7 +9,7 @@ import torch
 from convex_scenes import random_convexes
 from gaussians4d_scenes import assert_agrees4d, random_gaussians4d
 from lens_scenes import camera_with, gaussians_around
-from surfel_stages import random_surfels
+from surfel_scenes import random_surfels
 
 from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import Camera

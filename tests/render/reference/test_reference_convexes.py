@@ -132,39 +132,6 @@ def test_nothing_shows_outside_of_the_bounds():
         np.testing.assert_allclose(splats.high[i], polygon.max(0), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("change", "kept"),
-    [
-        (lambda c: c.points[..., 2].fill_(0.21), True),
-        (lambda c: c.points[..., 2].fill_(0.19), False),  # nearer than 0.2
-        (lambda c: c.points[0, 0, 2].fill_(-0.5), False),  # one point is behind the camera
-        (lambda c: c.points[0, 0].copy_(torch.tensor([156.0, 0, 1])), True),  # 0.75 * 64 * 156 / 1 px aside
-        (lambda c: c.points[0, 0].copy_(torch.tensor([260.0, 0, 1])), False),  # beyond 10,000 px
-        (lambda c: c.points[0, :, 1].copy_(c.points[0, :, 0]), False),  # in line
-        (lambda c: c.points[0, 2:].copy_(c.points[0, 1]), False),  # two places
-        (lambda c: c.points[..., 0].add_(100), False),  # beside the image
-        (lambda c: c.opacity_logits.fill_(-5.54), False),  # under 1/255
-        (lambda c: c.mask_logits.fill_(-4.6), False),  # sigmoid under 0.01
-        (lambda c: c.points[0, 1, 1].fill_(math.nan), False),
-        (lambda c: c.log_delta.fill_(math.nan), False),
-        (lambda c: c.log_sigma.fill_(math.inf), False),
-        (lambda c: c.sh_dc.fill_(math.inf), False),
-        (lambda c: c.mask_logits.fill_(math.nan), False),
-    ],
-)
-def test_what_is_dropped_has_gradients_of_zero(change, kept):
-    convexes = Convexes.cat(solid(facing(5.0), torch.ones(1, 3)), solid(facing(3.0), torch.ones(1, 3)))
-    first = convexes.select(torch.tensor([0]))
-    change(first)
-    convexes = Convexes.cat(first, convexes.select(torch.tensor([1]))).requires_grad_()
-    camera = axis_camera()
-    assert project_convexes_reference(convexes, camera).index.tolist() == ([0, 1] if kept else [1])
-    rasterize_convexes_reference(convexes, camera).rgb.sum().backward()
-    for name, tensor in convexes.tensors().items():
-        assert tensor.grad.isfinite().all(), name
-        assert kept or not tensor.grad[0].any(), name
-
-
 def test_near_and_far_of_the_camera_count():
     camera = axis_camera()
     convexes = solid(facing(5.0), torch.ones(1, 3))

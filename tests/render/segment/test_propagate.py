@@ -207,7 +207,7 @@ def test_points_choose_among_the_masks(solids_scene: MadeUpScene):
     options = PropagateOptions(views=1)
     part = Propagation(made.gaussians, made.views, segmenter, prompts, options).run().maps["r_000"]
     assert part[int(top[1]), int(top[0])] == 1 and part[int(bottom[1]), int(bottom[0])] == 0
-    with pytest.raises(LuxelError, match="a point beside an object, but none on it"):
+    with pytest.raises(LuxelError, match="a point next to an object, but none on it"):
         Propagation(made.gaussians, made.views, segmenter, prompts[1:], options).run()
 
 

@@ -140,5 +140,5 @@ def test_what_is_refused(monkeypatch):
             Camera(lens.world_to_cam, lens.intrinsics, 8, 8, lens=fisheye_lens()), Draw()
         )
     monkeypatch.setattr(mesh_scene, "free_memory", lambda device: 1000)
-    with pytest.raises(LuxelError, match=r"2 triangles need 0.0 GiB to be drawn, and 0.0 GiB are free"):
+    with pytest.raises(LuxelError, match=r"2 triangles need 0.0 GiB to be rendered, and 0.0 GiB are free"):
         MeshScene.build(mesh)

@@ -100,15 +100,15 @@ def test_weights_of_another_primitive_are_refused() -> None:
 
 def spread(trainer: Trainer) -> float:
     """Mean distortion of the held-out views."""
-    from luxel.render.primitives.spec import GeometryImages
     from luxel.render.primitives.surfels.geometry import distortion
+    from luxel.render.primitives.terms import StepImages
     from luxel.render.raster.rasterize import rasterize
 
     total = 0.0
     for view in trainer.test_views:
         frame = rasterize(trainer.scene, view.camera, depth=True, normals=True)
         assert frame.depth is not None and frame.square_depth is not None and frame.normals is not None
-        images = GeometryImages(
+        images = StepImages(
             depth=frame.depth * frame.alpha,
             square=frame.square_depth,
             normals=frame.normals,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from luxel.scenes.captures.colmap_process import features
 from luxel.scenes.captures.demo import demo_path
-from luxel.scenes.captures.poses import features
 
 COUNT = 6
 
@@ -21,7 +21,7 @@ def quick_features(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def few_photographs(tmp_path: Path, quick_features: None) -> Path:
+def few_images(tmp_path: Path, quick_features: None) -> Path:
     """A folder of photographs of the demo capture."""
     pytest.importorskip("pycolmap", reason="pycolmap is not installed: structure from motion was not tested")
     folder = tmp_path / "photographs"

@@ -15,15 +15,15 @@ from luxel import scenes
 from luxel.render.geometry.camera import Points
 from luxel.render.primitives import Gaussians
 from luxel.scenes.captures import open_capture
+from luxel.scenes.captures.capture_format import CaptureContents
 from luxel.scenes.captures.colmap_process.triangulation import MatchedImages, triangulated
-from luxel.scenes.captures.formats.capture_format import CaptureContents
 from luxel.scenes.captures.formats.colmap import read_colmap
-from luxel.scenes.captures.formats.registry import CAPTURE_FORMATS, register_capture_format
 from luxel.scenes.captures.formats.transforms import read_transforms
 from luxel.scenes.captures.poses import triangulate
+from luxel.scenes.captures.registry import CAPTURE_FORMATS, register_capture_format
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import load_points, save_points
-from luxel.scenes.files.scenes.scene_files import save_scene
+from luxel.scenes.files.scene_files import save_scene
 from luxel.scenes.files.volumes import read_volume
 from luxel.scenes.paths import load_path
 

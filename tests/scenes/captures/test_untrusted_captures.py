@@ -13,8 +13,8 @@ import pytest
 from tree_snapshot import snapshot
 
 from luxel.scenes.captures.caching.capture_cache import CaptureCache
+from luxel.scenes.captures.capture_format import Progress
 from luxel.scenes.captures.contents import CaptureContents
-from luxel.scenes.captures.formats.capture_format import Progress
 from luxel.scenes.captures.poses import sfm
 from luxel.scenes.captures.poses.workspace import Workspace
 
@@ -62,14 +62,14 @@ WORKING = (
 )  # fmt: skip
 
 
-def test_a_working_folder_in_a_capture_is_not_touched(few_photographs: Path, tmp_path: Path) -> None:
+def test_a_working_folder_in_a_capture_is_not_touched(few_images: Path, tmp_path: Path) -> None:
     """A database that crashes COLMAP, and links in the place of everything else: neither read, written nor deleted."""
-    sizes = [(p.name, p.stat().st_size, 0) for p in sorted(few_photographs.iterdir())]
+    sizes = [(p.name, p.stat().st_size, 0) for p in sorted(few_images.iterdir())]
     key = sfm.content_key(["sfm", sfm.VERSION, 1024, 400, sfm.EXHAUSTIVE_UP_TO, *sizes])
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "precious").write_text("precious")
-    work = few_photographs / f".luxel/working-sfm-{key}"
+    work = few_images / f".luxel/working-sfm-{key}"
     work.mkdir(parents=True)
     for name in WORKING:
         if (work / name).parent == work:
@@ -78,21 +78,21 @@ def test_a_working_folder_in_a_capture_is_not_touched(few_photographs: Path, tmp
     (work / "database.db").unlink()
     (work / "database.db").write_bytes(b"SQLite format 3\0" + os.urandom(4000))
     before, beyond = snapshot(work), snapshot(outside)
-    contents = estimate(few_photographs)
+    contents = estimate(few_images)
     assert len(contents.images) >= COUNT - 1
     assert (snapshot(work), snapshot(outside)) == (before, beyond)
-    assert sorted(p.name[:8] for p in (few_photographs / ".luxel").iterdir()) == [
+    assert sorted(p.name[:8] for p in (few_images / ".luxel").iterdir()) == [
         f"sfm-{key}"[:8],
         "working-",
     ]
 
 
 def test_a_damaged_model_gives_the_same_poses_again(
-    few_photographs: Path, own_cache: Path, estimations: Estimations
+    few_images: Path, own_cache: Path, estimations: Estimations
 ) -> None:
     """Every file of it, in every manner: computed once more, and never refused."""
-    whole = poses(estimate(few_photographs))
-    (model,) = (few_photographs / ".luxel").glob("sfm-*")
+    whole = poses(estimate(few_images))
+    (model,) = (few_images / ".luxel").glob("sfm-*")
     undamaged = snapshot(model)
     copy = model.with_name("copy")
     shutil.copytree(model, copy)
@@ -114,7 +114,7 @@ def test_a_damaged_model_gives_the_same_poses_again(
             else:
                 (model / name).write_bytes(damaged)
             before = snapshot(model)
-            assert poses(estimate(few_photographs)) == whole
+            assert poses(estimate(few_images)) == whole
             assert snapshot(model) == before
     assert len(list(own_cache.rglob("images.bin"))) == 1 and estimations.count == 2, (
         "then stored for this user"
@@ -122,11 +122,11 @@ def test_a_damaged_model_gives_the_same_poses_again(
 
 
 def test_a_model_of_other_photographs_is_not_used(
-    few_photographs: Path, own_cache: Path, estimations: Estimations
+    few_images: Path, own_cache: Path, estimations: Estimations
 ) -> None:
     """The hashes are right, but it names photographs that are not there, or says that the poses are refused."""
-    whole = poses(estimate(few_photographs))
-    (model,) = (few_photographs / ".luxel").glob("sfm-*")
+    whole = poses(estimate(few_images))
+    (model,) = (few_images / ".luxel").glob("sfm-*")
     content = {name: (model / name).read_bytes() for name in (*sfm.MODEL_FILES, sfm.REPORT)}
     altered = (
         {"images.bin": content["images.bin"].replace(b"IMG_", b"../_")},
@@ -135,15 +135,15 @@ def test_a_model_of_other_photographs_is_not_used(
     )
     for changes in altered:
         assert all(content[name] != change for name, change in changes.items())
-        shutil.rmtree(few_photographs / ".luxel")
+        shutil.rmtree(few_images / ".luxel")
 
         def forge(folder: Path, forged: dict[str, bytes] = content | changes) -> None:
             for name, data in forged.items():
                 (folder / name).write_bytes(data)
 
-        CaptureCache(few_photographs).result(model.name, lambda folder: folder, forge)
+        CaptureCache(few_images).result(model.name, lambda folder: folder, forge)
         shutil.rmtree(own_cache / "captures", ignore_errors=True)
-        assert poses(estimate(few_photographs)) == whole
+        assert poses(estimate(few_images)) == whole
 
 
 NO_HOME = """
@@ -151,7 +151,8 @@ import pathlib, sys
 def no_home():
     raise RuntimeError("Could not determine home directory.")
 pathlib.Path.home = no_home
-from luxel.scenes.captures.poses import features, sfm
+from luxel.scenes.captures.colmap_process import features
+from luxel.scenes.captures.poses import sfm
 features.FEATURE_IMAGE_SIZE, features.FEATURES = 400, 1024
 folder = pathlib.Path(sys.argv[1])
 print(len(sfm.estimate_poses(folder, folder, on_progress=lambda stage, fraction: None).images))
@@ -160,21 +161,21 @@ print(len(sfm.estimate_poses(folder, folder, on_progress=lambda stage, fraction:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("writable", [True, False])
-def test_photographs_without_a_home(few_photographs: Path, tmp_path: Path, writable: bool) -> None:
+def test_photographs_without_a_home(few_images: Path, tmp_path: Path, writable: bool) -> None:
     """A user id without an account, as in a container: poses are estimated, and no intermediate files stay."""
     temporary = tmp_path / "tmp"
     temporary.mkdir()
-    few_photographs.chmod(0o755 if writable else 0o555)
+    few_images.chmod(0o755 if writable else 0o555)
     environment = {"TMPDIR": str(temporary), "PATH": os.environ["PATH"]}
     done = subprocess.run(
-        [sys.executable, "-c", NO_HOME, str(few_photographs)],
+        [sys.executable, "-c", NO_HOME, str(few_images)],
         env=environment,
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0 and int(done.stdout) >= COUNT - 1, done.stderr
-    assert (few_photographs / ".luxel").exists() == writable
+    assert (few_images / ".luxel").exists() == writable
     (user,) = temporary.iterdir()  # the cache of this user id
     results = [path for path in user.rglob("*") if path.is_file()]
     assert user.name == f"luxel-{os.getuid()}" and bool(results) != writable

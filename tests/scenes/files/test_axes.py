@@ -14,8 +14,8 @@ from luxel.render.reference.raster.sh import sh_color
 from luxel.scenes import load_primitives, save_scene
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.axes import AXES, OWN, mirrored, signs_between
-from luxel.scenes.files.scenes.scene_files import facts_between, load_facts, lost_by
-from luxel.scenes.files.scenes.scene_format import SceneFacts
+from luxel.scenes.files.scene_files import facts_between, load_facts, lost_by
+from luxel.scenes.files.scene_format import SceneFacts
 
 
 def some(degree: int = 3, count: int = 9) -> Gaussians:

@@ -22,9 +22,10 @@ from luxel.render.storage.reading import reading
 from luxel.scenes.captures.images.images import ImageReader, check_decodes, decode, read_header
 from luxel.scenes.captures.lenses.lens import Lens
 from luxel.scenes.errors import CaptureError
+from luxel.scenes.files import pixel_limit
 from luxel.scenes.files.images import image_decoding
 from luxel.scenes.files.images.image_files import read_image
-from luxel.scenes.files.scenes.scene_files import load_facts
+from luxel.scenes.files.scene_files import load_facts
 from luxel.scenes.files.volumes import read_volume
 from luxel.scenes.paths import load_path
 
@@ -50,9 +51,9 @@ NAMES = [f"{read.__name__} {suffix}" for read, suffix in READERS]
 
 @pytest.fixture(autouse=True)
 def same_limit() -> Iterator[None]:
-    before = image_decoding._limit[0]
+    before = pixel_limit._limit[0]
     yield
-    image_decoding._limit[0] = before
+    pixel_limit._limit[0] = before
 
 
 def no_permission(path: object, *args: object, **kwargs: object) -> object:
@@ -262,7 +263,7 @@ def test_webp_files_are_measured_before_pillow_opens_them(
     path = tmp_path / "a.webp"
     Image.new("RGB", (301, 203), (200, 100, 50)).save(path, **options)
     assert image_decoding.webp_size(path.read_bytes()[:30]) == (301, 203)
-    monkeypatch.setattr(image_decoding, "_limit", [0.05])
+    monkeypatch.setattr(pixel_limit, "_limit", [0.05])
     monkeypatch.setattr(Image, "open", None)  # it would allocate memory for all pixels
     for read in (read_image, read_header):
         with pytest.raises(CaptureError, match=r"301x203 pixels.*--max-megapixels 1"):

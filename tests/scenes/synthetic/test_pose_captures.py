@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import luxel.scenes as scenes
-from luxel.scenes.captures.poses import features
+from luxel.scenes.captures.colmap_process import features
 from luxel.scenes.captures.poses.pose_refinement import similarity
 from luxel.scenes.synthetic.captures.pose_captures import POSE_CAPTURES, SOLVABLE, write_pose_capture
 
@@ -28,12 +28,12 @@ def test_cameras_move_and_a_capture_differs_from_view_to_view(kind: str, tmp_pat
 
 def test_a_turntable_turns_the_object_and_not_the_camera() -> None:
     views = POSE_CAPTURES["turntable"](8, 64, 48, 0)
-    assert len({tuple(view.seen_from.position.tolist()) for view in views}) == 1
+    assert len({tuple(view.visible_from.position.tolist()) for view in views}) == 1
     for view in views:
         # A point of the object has the same place in the image by either description.
         turned, first = view.solids[-1], views[0].solids[-1]
         pixels = []
-        for camera, centre in ((view.seen_from, turned.centre), (view.camera, first.centre)):
+        for camera, centre in ((view.visible_from, turned.centre), (view.camera, first.centre)):
             local = camera.world_to_cam.double().numpy()[:3] @ (*centre, 1)
             pixels.append(local[:2] / local[2])
         assert np.allclose(*pixels, atol=1e-5)
@@ -70,7 +70,7 @@ def test_a_ring_is_placed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert len(ours) == len(truth)
     scale, turn, shift = similarity(ours, truth)
     assert np.linalg.norm(scale * ours @ turn.T + shift - truth, axis=1).max() < 0.01 * 3.4
-    assert "16 of 16 photographs" in capture.pose_report
+    assert "16 of 16 images" in capture.pose_report
 
 
 @pytest.mark.slow

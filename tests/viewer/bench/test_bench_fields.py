@@ -12,8 +12,8 @@ import torch
 from tinycudann_stand_in import StandIn
 
 from luxel.render.fields.application import make_application
+from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig, defaults
-from luxel.render.fields.nets.build import field_of
 from luxel.render.geometry.camera import Camera
 from luxel.viewer.bench import timing
 from luxel.viewer.bench.fields import datasets as field_datasets

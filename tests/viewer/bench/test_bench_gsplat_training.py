@@ -26,7 +26,7 @@ from luxel.scenes import Capture
 from luxel.scenes import open as open_capture
 from luxel.viewer.bench.train.gsplat_scene import Normalisation
 from luxel.viewer.bench.train.gsplat_settings import parse_settings
-from luxel.viewer.bench.train.gsplat_trainer import GsplatTrainer, bounded, keep_highest
+from luxel.viewer.bench.train.gsplat_trainer import GsplatTrainer, bounded, retain_highest
 from luxel.viewer.cli import main
 
 CPU = torch.device("cpu")
@@ -306,9 +306,9 @@ def test_growth_ends_at_the_bound() -> None:
 def test_few_that_are_due_are_left_alone() -> None:
     gradients = torch.tensor([0.1, 0.9, 0.6])
     state = {"grad2d": gradients.clone(), "count": torch.tensor([0.0, 1.0, 1.0])}
-    keep_highest(state, 2, 0.5)
+    retain_highest(state, 2, 0.5)
     assert torch.equal(state["grad2d"], gradients)
-    keep_highest(state, -3, 0.5)
+    retain_highest(state, -3, 0.5)
     assert not state["grad2d"].any()
 
 

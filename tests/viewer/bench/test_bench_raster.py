@@ -69,7 +69,7 @@ def test_stages_and_rooflines_come_from_the_scene(strict: Any, measured: Path) -
 @pytest.mark.parametrize(
     ("kernel", "stage"),
     [
-        ("luxel::(anonymous namespace)::project_gaussians_fwd_kernel", "project"),
+        ("luxel::project_fwd_kernel<luxel::GaussianStage, luxel::Pinhole<float>>", "project"),
         ("project_gaussians_bwd", "project, backward"),
         ("luxel::blend_fwd_kernel<GaussianPolicy, 4>", "blend"),
         ("luxel::blend_bwd_kernel<GaussianPolicy, 4>", "blend, backward"),

@@ -14,7 +14,7 @@ import torch
 from luxel.render.errors import LuxelError
 from luxel.viewer.bench import report
 from luxel.viewer.bench.record import document, parts, run
-from luxel.viewer.bench.record.captures import place_capture
+from luxel.viewer.bench.record.captures import courtyard_capture
 from luxel.viewer.bench.record.part import Headline, Part, Row, Setup
 from luxel.viewer.bench.record.store import PartRecord, Results, load_results, merge, save_results
 from luxel.viewer.bench.record.tables import table_named
@@ -330,7 +330,7 @@ def test_the_courtyard_is_generated_into_the_cache_once(
 ) -> None:
     setup = Setup(torch.device("cpu"), cache=tmp_path, quick=True)
     for _ in range(2):
-        with place_capture(setup) as folder:
+        with courtyard_capture(setup) as folder:
             assert folder == tmp_path / "place-quick" and (folder / "transforms.json").exists()
     assert capsys.readouterr().out.count("rendering place-quick") == 1
 

@@ -20,8 +20,9 @@ from luxel.render.runs.checkpoints.checkpoint import Checkpoint, CheckpointError
 from luxel.render.storage.manifest import NAME as MANIFEST
 from luxel.render.train import TrainConfig
 from luxel.scenes import load_points, load_primitives, load_scene, save_dnerf, save_scene, static_scene
+from luxel.scenes.loading.run_results import load_run_scene
+from luxel.scenes.loading.scene_files import load_any_scene
 from luxel.scenes.paths import orbit, save_path
-from luxel.scenes.runs import load_any_scene, load_run_scene
 from luxel.scenes.synthetic.captures.dnerf import CameraSample, hemisphere_camera
 from luxel.scenes.synthetic.toy import torus_knot
 from luxel.viewer.cli import main

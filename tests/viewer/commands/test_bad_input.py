@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from bad_input import Refused, edit
 
-from luxel.render.runs.folder.strict_json import sealed
+from luxel.render.runs.strict_json import sealed
 from luxel.viewer.cli import main
 
 # -- run folders ------------------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def test_a_damaged_camera_path(run: Path, tmp_path: Path, refused: Refused) -> N
         (["--rates.means", "nan"], "--rates.means nan"),
         (["--seed", str(2**64)], "--seed 18446744073709551616"),
         (["--holdout-every", "-1"], "--holdout-every -1"),
-        (["--batch", "1000000000"], "whole number from 1 to 1024"),
+        (["--batch", "1000000000"], "integer from 1 to 1024"),
         (["--init.sh-degree", "7"], "--init.sh-degree 7"),
         (["--max-size", "0"], "--max-size 0"),
         (["--target-psnr", "30", "--holdout-every", "0"], "target_psnr"),
@@ -229,7 +229,7 @@ def test_memory_that_runs_out(run: Path, refused: Refused, monkeypatch: pytest.M
     def exhausted(*_: object, **__: object) -> None:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes.")
 
-    monkeypatch.setattr("luxel.scenes.loaders.open_scene", exhausted)
+    monkeypatch.setattr("luxel.scenes.loading.loaders.open_scene", exhausted)
     refused("render", run, names="memory")
 
 

@@ -347,7 +347,7 @@ def test_scenes_that_are_not_finite(
     caplog.clear()
     assert main([*words, str(tmp_path / "b.ply"), "--keep-non-finite"]) == 0
     out, said = capsys.readouterr().out, caplog.text
-    assert out.startswith("50 Gaussians") and "they are kept" in said
+    assert out.startswith("50 Gaussians") and "they are retained" in said
     caplog.clear()
     options = ["--frames", "1", "--width", "16", "--height", "16", "--device", "cpu"]
     assert main(["render", str(tmp_path / "scene.ply"), *options, "--out", str(tmp_path / "frames")]) == 0

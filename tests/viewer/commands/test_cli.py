@@ -21,7 +21,7 @@ from luxel.render.train import TrainConfig
 from luxel.render.train.presets import preset
 from luxel.render.train.resume import read_config
 from luxel.scenes import load_gaussians
-from luxel.scenes.runs import load_run_scene
+from luxel.scenes.loading.run_results import load_run_scene
 from luxel.viewer.cli import COMMANDS, main
 from luxel.viewer.scene_loading.capture_options import load_origin
 

@@ -63,7 +63,7 @@ def test_a_run_becomes_a_textured_mesh(
     ("options", "out", "problem"),
     [
         (["--texture", "64"], "a.ply", "--texture is for .obj and .glb files"),
-        (["--triangles", "3"], "a.ply", "--triangles 3: this is out of bounds. Give a whole number from 4"),
+        (["--triangles", "3"], "a.ply", "--triangles 3: this is out of bounds. Give an integer from 4"),
         (["--texture", "8"], "a.glb", "--texture 8: this is out of bounds"),
         (["--fill-holes", "2"], "a.ply", "--fill-holes 2"),
     ],

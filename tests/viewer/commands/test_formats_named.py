@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from luxel.scenes.files.scenes.registry import SCENE_FORMATS
-from luxel.scenes.files.scenes.scene_format import FACTS, SceneFormat
+from luxel.scenes.files.registry import SCENE_FORMATS
+from luxel.scenes.files.scene_format import FACTS, SceneFormat
 from luxel.viewer.commands.export import Export
 from luxel.viewer.commands.view import ViewScene
 

@@ -18,7 +18,7 @@ from luxel.render.fields import config as field_config
 from luxel.render.fields.applications import APPLICATIONS
 from luxel.render.fields.config import FieldConfig, option_owners
 from luxel.render.fields.image import ImageField
-from luxel.scenes.runs import load_run_field
+from luxel.scenes.loading.run_results import load_run_field
 from luxel.viewer.cli import main
 from luxel.viewer.commands.train_field import TrainField
 

@@ -15,7 +15,7 @@ from PIL import Image
 
 from luxel.render.primitives import Gaussians, Gaussians4d
 from luxel.scenes import save_primitive_ply
-from luxel.scenes.files.scenes.scene_files import save_scene
+from luxel.scenes.files.scene_files import save_scene
 from luxel.viewer.cli import main
 from luxel.viewer.commands.option_aliases import HERE, names_here
 from luxel.viewer.options import Serve

@@ -119,7 +119,7 @@ def test_other_commands(
 
     monkeypatch.chdir(tmp_path)
     for place in (
-        "luxel.scenes.runs.load_primitives",
+        "luxel.scenes.loading.run_results.load_primitives",
         "luxel.viewer.commands.export.load_any_scene",
     ):
         monkeypatch.setattr(place, short_of_memory, raising=False)

@@ -20,7 +20,7 @@ from luxel.render.runs.folder import owner, results
 from luxel.render.runs.folder.run_folder import RunFolder
 from luxel.render.train import TrainConfig
 from luxel.render.train.resume import read_config, read_run
-from luxel.scenes.runs import load_run_field
+from luxel.scenes.loading.run_results import load_run_field
 
 
 def test_an_empty_name_is_no_folder(capture: Path, refused: Refused) -> None:

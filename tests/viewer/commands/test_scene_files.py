@@ -19,9 +19,9 @@ from luxel.render.primitives import Gaussians
 from luxel.render.train import TrainConfig
 from luxel.scenes import load_primitives, load_scene, save_scene
 from luxel.scenes.captures.formats.colmap import read_model
-from luxel.scenes.files.scenes.registry import SCENE_FORMATS
-from luxel.scenes.files.scenes.scene_files import load_facts
-from luxel.scenes.files.scenes.scene_format import SceneFacts, SceneFormat
+from luxel.scenes.files.registry import SCENE_FORMATS
+from luxel.scenes.files.scene_files import load_facts
+from luxel.scenes.files.scene_format import SceneFacts, SceneFormat
 from luxel.scenes.synthetic.captures.dnerf import CameraSample, hemisphere_camera, save_dnerf
 from luxel.scenes.synthetic.example_scenes import static_scene
 from luxel.scenes.synthetic.toy import torus_knot

@@ -17,7 +17,7 @@ from luxel.render.segment.objects import FILE, FOLDER, Objects, load_objects, sa
 from luxel.scenes import load_primitives, save_dnerf, save_scene, static_scene
 from luxel.scenes import open as open_capture
 from luxel.scenes.captures.images.label_files import read_label_maps
-from luxel.scenes.captures.images.true_ids import read_ids
+from luxel.scenes.captures.true_ids import read_ids
 from luxel.scenes.files.scenes.label_column import load_labels
 from luxel.scenes.synthetic.captures.dnerf import default_camera_samples
 from luxel.viewer.cli import main
@@ -164,7 +164,7 @@ def by_hand(run: Path) -> list[bool]:
 
 def test_labels_that_were_set_by_hand_stay(run: Path, refused: Refused) -> None:
     rows = set_by_hand(run, "mine")
-    said = refused("segment", run, "--kept", *CPU, names="no masks are kept")
+    said = refused("segment", run, "--kept", *CPU, names="no masks are retained")
     assert "--click VIEW X Y" in said
     view = best_view(train_views(run))
     assert main(["segment", str(run), *click_on(view, 2), "--name", "solid", "--views", "1", *IDS]) == 0
@@ -322,7 +322,7 @@ def test_kept_maps_of_another_size(run: Path, tmp_path: Path, refused: Refused) 
     samples = default_camera_samples(8, 0, 2, static=True, width=32, height=32)
     save_dnerf(static_scene(1, 3), tmp_path / "small", samples, points=100)
     words = ["--kept", "--capture", tmp_path / "small", *CPU]
-    refused("segment", run, *words, names="the kept mask is 48x48 pixels, the view 32x32")
+    refused("segment", run, *words, names="the retained mask is 48x48 pixels, the view 32x32")
 
 
 @pytest.mark.slow

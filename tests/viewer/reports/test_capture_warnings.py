@@ -32,7 +32,7 @@ def test_findings_are_said_once_and_stay_with_the_capture(place: Path) -> None:
     for _ in range(2):
         with CaptureWarnings(capture, said.append) as checks:
             assert checks.wait(60)
-    assert len(said) == 1 and BLURRED in said[0] and said[0].startswith("sharpness: 1 of 24 photographs")
+    assert len(said) == 1 and BLURRED in said[0] and said[0].startswith("sharpness: 1 of 24 images")
     assert capture.warnings == [said[0].removeprefix("sharpness: ")]
 
 
@@ -144,7 +144,7 @@ def test_the_page_shows_them() -> None:
     panel.session = session  # type: ignore[misc]
     panel.build(_Gui(), 0.0)
     assert not panel._notices.visible
-    notices.append("3 of 9 photographs are *blurred*.")
+    notices.append("3 of 9 images are *blurred*.")
     session._status_until = 0.0
     panel.refresh()
     assert panel._notices.visible and "photographs are \\*blurred\\*" in panel._notices.content

@@ -16,16 +16,16 @@ from luxel.scenes import read_mesh, save_mesh
 from luxel.scenes.files.axes import OWN
 from luxel.scenes.files.meshes.mesh import Mesh, Texture
 from luxel.scenes.files.meshes.mesh_loading import load_mesh
-from luxel.scenes.files.scenes.scene_files import save_scene
-from luxel.scenes.files.scenes.scene_format import SceneFacts
-from luxel.scenes.loaders import facts_of, open_scene
+from luxel.scenes.files.scene_files import save_scene
+from luxel.scenes.files.scene_format import SceneFacts
+from luxel.scenes.loading.loaders import facts_of, open_scene
 from luxel.scenes.synthetic.toy import torus_knot
 from luxel.viewer.cli import main
-from luxel.viewer.web.images.shading import DisplaySettings
 from luxel.viewer.web.navigate import first_pose
 from luxel.viewer.web.opening import open_session
 from luxel.viewer.web.pair.painter import PairPainter
 from luxel.viewer.web.pair.session import PairSession
+from luxel.viewer.web.shading.shading import DisplaySettings
 
 CPU = torch.device("cpu")
 UP = (0.0, 0.0, 1.0)

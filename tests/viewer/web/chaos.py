@@ -20,7 +20,7 @@ from stream_client import Address, camera_message, drain, stream_key, unpacked
 from websockets.exceptions import WebSocketException
 
 from luxel.viewer.web.navigate import Pose
-from luxel.viewer.web.transport.wire import camera_text, drawn_text
+from luxel.viewer.web.transport.wire import camera_text, rendered_text
 
 Action = Callable[[Address, random.Random, Pose], Awaitable[None]]
 
@@ -255,7 +255,7 @@ async def stops_reading(address: Address, rng: random.Random, pose: Pose) -> Non
             stream.transport.pause_reading()
             for sequence in range(1, 30):
                 await stream.send(camera_text(sequence, pose))
-                await stream.send(drawn_text(sequence))  # of images that it never had
+                await stream.send(rendered_text(sequence))  # of images that it never had
                 await asyncio.sleep(0.02)
             stream.transport.abort()
         page.transport.abort()
@@ -280,8 +280,8 @@ async def stream_garbage(address: Address, rng: random.Random, pose: Pose) -> No
         "null",
         broken,
         "x" * 3000,
-        drawn_text(1, -1.0),
-        drawn_text(2**31),
+        rendered_text(1, -1.0),
+        rendered_text(2**31),
         b"\0" * 9,
     ]
     async with address.connect() as page:

@@ -126,7 +126,7 @@ def at_rest(app: ViewerApp, client: Any, seconds: float = 60.0) -> None:
     stream = app._pages[client.client_id].page.stream
     deadline, quiet_since = time.monotonic() + seconds, time.monotonic()
     while time.monotonic() < deadline:
-        if stream._dirty or not stream._drawn_in_full:
+        if stream._dirty or not stream._rendered_in_full:
             quiet_since = time.monotonic()
         if time.monotonic() - quiet_since > 0.5:
             return

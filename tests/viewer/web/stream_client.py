@@ -23,7 +23,7 @@ from page_client import CAMERA
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 from luxel.viewer.web.navigate import Pose
-from luxel.viewer.web.transport.wire import camera_text, drawn_text, split_image
+from luxel.viewer.web.transport.wire import camera_text, rendered_text, split_image
 
 PATIENCE = 60.0  # seconds for what a busy machine may take long to do
 _KEY = re.compile(rb'luxel\?\.connect\("([\w-]+)"\)')
@@ -153,7 +153,7 @@ class StreamClient:
                 try:
                     async for message in stream:
                         self.times.append(time.monotonic())
-                        await stream.send(drawn_text(split_image(message)[0].image))
+                        await stream.send(rendered_text(split_image(message)[0].image))
                 finally:
                     for task in tasks:
                         task.cancel()
@@ -182,7 +182,7 @@ async def still_image(address: Address, pose: Pose, timeout: float = PATIENCE) -
             try:
                 while True:
                     header, file = split_image(await stream.recv())
-                    await stream.send(drawn_text(header.image))
+                    await stream.send(rendered_text(header.image))
                     if header.sequence == 1 and header.full:
                         return file
             finally:

@@ -208,7 +208,7 @@ def test_time_is_played_paused_and_sought(
         page.get_by_role("button", name="Play", exact=True).click()
         until(lambda: stream.playing, "the button does not play again")
         page.get_by_role("button", name="Next").click()
-        until(lambda: not stream.playing and stream.playback.time == 0.25, "no jump to the photograph's time")
+        until(lambda: not stream.playing and stream.playback.time == 0.25, "no jump to the image's time")
         page.get_by_role("button", name="Play", exact=True).wait_for()
         until(lambda: shown() == 0.25, "the slider is not at the photograph's time")
 

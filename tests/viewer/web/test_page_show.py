@@ -170,12 +170,12 @@ def test_every_control_of_compare_changes_the_image(open_page: Callable[..., Any
             until(lambda legend=legend: legend in panel._shown, "another colour bar")
             seen.append(image_at("photo_0"))
             page.screenshot(path=str(own_cache / f"{len(seen)}.png"))
-        assert np.abs(seen[-1] - seen[0]).mean() < 1, "the photograph beside the render does not come back"
+        assert np.abs(seen[-1] - seen[0]).mean() < 1, "the image alongside the render does not come back"
         for i, image in enumerate(seen[:-1]):
             assert all(np.abs(image - other).mean() > 0.5 for other in seen[:i]), "two modes are the same"
         controls.set("Compare/Split", 90)
         until(lambda: comparer.split == pytest.approx(0.9), "the line did not arrive")
-        assert image_at("photo_0").mean() < seen[0].mean() - 1, "the photographs are darker"
+        assert image_at("photo_0").mean() < seen[0].mean() - 1, "the images are darker"
         controls.set("Compare/Image", "|difference|")
         image_at("photo_0")
         controls.set("Compare/Error scale", 0.05)

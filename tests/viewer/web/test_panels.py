@@ -26,13 +26,13 @@ from luxel.scenes.synthetic.toy import torus_knot
 from luxel.viewer.cli import main
 from luxel.viewer.web.app import OpenPage
 from luxel.viewer.web.camera_path.keyframes import Keyframe, smooth_path
-from luxel.viewer.web.images.shading import Sample
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.offline import open_offline_page
 from luxel.viewer.web.page import make_click
 from luxel.viewer.web.panels import PANELS, Panel, SharedPanel
 from luxel.viewer.web.panels.camera_path import LARGEST_PATH, CameraPathPanel
 from luxel.viewer.web.panels.inspect import InspectPanel
+from luxel.viewer.web.shading.shading import Sample
 from luxel.viewer.web.transport.keyed_server import run_script
 
 START = Pose.of_camera(Camera.look_at((3.0, -2.0, 1.0), (0, 0, 0)))

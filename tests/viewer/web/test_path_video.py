@@ -20,10 +20,10 @@ from luxel.render.raster.rasterize import rasterize
 from luxel.scenes.paths import CameraPath, resized
 from luxel.viewer.video import write_video
 from luxel.viewer.web.camera_path.keyframes import MAX_OPENED, keyframes_of
-from luxel.viewer.web.images.shading import DisplaySettings
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.offline import open_offline_page
 from luxel.viewer.web.panels.camera_path import CameraPathPanel
+from luxel.viewer.web.shading.shading import DisplaySettings
 
 
 def cameras(count: int, width: int = 32, height: int = 24) -> list[Camera]:

@@ -16,8 +16,8 @@ from stream_sink import Frame, Sink, pose
 from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Convexes, Gaussians4d, Parameters
 from luxel.render.runs.fair_lock import FairLock
-from luxel.viewer.web.images.shading import OUTPUTS
 from luxel.viewer.web.navigate import Pose
+from luxel.viewer.web.shading.shading import OUTPUTS
 
 
 class Clock:

@@ -19,13 +19,13 @@ from viser.transforms import SO3
 from luxel.render.geometry.camera import Camera, Pixels, View
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
 from luxel.render.raster.rasterize import rasterize
-from luxel.viewer.web.images.shading import OUTPUTS
 from luxel.viewer.web.inspection.frustums import evenly
-from luxel.viewer.web.inspection.legend import EMBER, false_colour, spread
 from luxel.viewer.web.navigate import Pose, first_pose, jump, orbit_point, place, turn_up
 from luxel.viewer.web.page import Page
 from luxel.viewer.web.panels.text import as_text, clock, table
 from luxel.viewer.web.panels.training import status_rows
+from luxel.viewer.web.shading.legend import EMBER, false_colour, spread
+from luxel.viewer.web.shading.shading import OUTPUTS
 
 
 def ring(

@@ -172,7 +172,7 @@ def test_a_trainer_that_hangs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     thread.start()
     held.wait(5)
     session = TrainingSession(trainer)
-    with pytest.raises(LuxelError, match="held the scene"), session.borrow():
+    with pytest.raises(LuxelError, match="locked the scene"), session.borrow():
         pass
     free.set()
     thread.join(5)

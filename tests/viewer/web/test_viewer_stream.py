@@ -17,9 +17,9 @@ from stream_sink import Frame, Sink, flat, pose
 from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Gaussians
 from luxel.render.raster.rasterize import rasterize
-from luxel.viewer.web.images.shading import CACHED, as_uint8
 from luxel.viewer.web.images.stream import MOVING_QUALITY, StreamReport
 from luxel.viewer.web.navigate import Pose
+from luxel.viewer.web.shading.shading import CACHED, as_uint8
 
 
 def test_nothing_is_drawn_before_a_camera_and_once_at_rest(streams: Any) -> None:
@@ -190,7 +190,7 @@ def test_first_image_of_a_page_is_small_where_those_of_others_were_slow(streams:
     stream, sink, _ = streams(session=session)
     stream.move(pose())
     assert sink.until(lambda: len(sink.images) >= 2)
-    assert sink.images[0].shape[0] < 24 and sink.images[1].shape == (48, 64, 3), "then it is drawn in full"
+    assert sink.images[0].shape[0] < 24 and sink.images[1].shape == (48, 64, 3), "then it is rendered in full"
     assert session.seconds_per_pixel < 0.5 / (64 * 48), "the cost is that of the newest image in full"
     assert not sink.until(lambda: len(sink.images) > 2, 0.4)
 

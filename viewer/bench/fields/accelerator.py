@@ -1,9 +1,9 @@
 """How much an accelerator of encodings and networks would speed up a frame, by the model of its authors.
 
 The accelerator is the neural graphics processing cluster of Mubarik et al. 2023, "Hardware Acceleration of Neural
-Graphics" (ISCA): n processors, each with an engine for every level of a grid and an array for the network, beside fused
-kernels for the rest of a frame. The model is Amdahl's law (1967) on the shares of a frame. Speed-ups of encoding and
-network are published for 64 processors; they are taken to grow with their number. The published averages for few
+Graphics" (ISCA): n processors, each with an engine for every level of a grid and an array for the network, alongside
+fused kernels for the rest of a frame. The model is Amdahl's law (1967) on the shares of a frame. Speed-ups of encoding
+and network are published for 64 processors; they are taken to grow with their number. The published averages for few
 processors are larger than what follows from averaged shares, and smaller speed-ups than linear ones are implied there:
 this is an estimate, no reproduction.
 """

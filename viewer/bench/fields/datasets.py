@@ -1,9 +1,9 @@
 """Data sets of the benchmark of neural fields: an image, a mesh, a volume, photographs; all synthetic.
 
-landscape     A rendered landscape, 1024 x 1024; drawn with one query a pixel at any size.
-ridged-knot   208,000 triangles with ridges and studs, seen from a ring around it.
-cloud         Density and colour of a synthetic cumulus, seen from a ring around it.
-playground    48 photographs of solids on a platform, 400 x 400 with alpha; seen from cameras that it is not trained on.
+landscape     A rendered landscape, 1024 x 1024; rendered with one query a pixel at any size.
+ridged-knot   208,000 triangles with ridges and studs, viewed from a ring around it.
+cloud         Density and colour of a synthetic cumulus, viewed from a ring around it.
+playground    48 images of solids on a platform, 400 x 400 with alpha; viewed from cameras that it is not trained on.
               --capture replaces it.
 Without a GPU all of them are small.
 """
@@ -60,7 +60,7 @@ def make_dataset(kind: FieldName, *, small: bool = False) -> FieldDataset:
 
 
 def capture_dataset(path: Path) -> FieldDataset:
-    """A capture, seen from its held-out cameras.
+    """A capture, viewed from its held-out cameras.
 
     Raises:
         LuxelError: it cannot be opened.

@@ -50,7 +50,7 @@ class Settings:
         seconds: of training.
         warmup, iterations: untimed calls, then timed calls; of a frame at least one of each view.
         frame_seconds: that timing the frames of one size may take, which may cut their iterations.
-        views: most cameras from which frames are drawn.
+        views: most cameras from which frames are rendered.
         rows: positions of a call when the field alone is compared with other implementations.
         batch: samples of a training step.
         log2_entries: logarithm to base 2 of the entries of a level; None: the default of the application.
@@ -143,7 +143,7 @@ def _measure(
         if not row["training"]:
             return
         trainer = trained[0]
-        whole = encoded_field(trainer.application)
+        full = encoded_field(trainer.application)
         row["parameters"] = trainer.application.count
         row["entries"] = sum(table.shape[0] for table in trainer.application.table_parameters())
         _attempt(
@@ -154,19 +154,19 @@ def _measure(
         def alone() -> dict[str, Any]:
             positions = max((q.largest for q in queries if q.largest is not None), key=len)
             turns = {"warmup": settings.warmup, "iterations": settings.iterations}
-            return stages_alone(whole, positions, device, **turns)
+            return stages_alone(full, positions, device, **turns)
 
         if queries:
             _attempt(row, "stages", alone)
         if row["stages"]:
-            row["rooflines"] = rooflines(row["stages"], whole, ceilings)
+            row["rooflines"] = rooflines(row["stages"], full, ceilings)
             for frame in row["frames"]:
                 _take_apart(frame, row["stages"], device)
         iterations = max(2, settings.iterations // 4)  # the plain torch field is slow
         _attempt(
             row,
             "peers",
-            lambda: rates(whole, settings.rows, device, warmup=1, iterations=iterations),
+            lambda: rates(full, settings.rows, device, warmup=1, iterations=iterations),
         )
         _attempt(row, "steps", lambda: _steps(trainer, settings))
         if device.type == "cuda":

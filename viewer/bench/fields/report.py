@@ -41,7 +41,7 @@ def _frames(report: dict[str, Any]) -> Section:
             cells += [_percent(frame.get("shares", {}).get(part)) for part in PARTS]
             table.rows.append([*cells, f"{frame['field_rows'] / 1e6:.3g}"])
     text = (
-        "Median milliseconds [10th to 90th percentile] of a whole frame, from the camera to the image on the device, "
+        "Median milliseconds [10th to 90th percentile] of a full frame, from the camera to the image on the device, "
         "over all views. A median within 16.7 ms is 60 FPS; what misses it is marked with !. Queries: positions at "
         "which a frame evaluates the field, mean over the views."
     )
@@ -69,7 +69,8 @@ def _training(report: dict[str, Any]) -> Section:
     text = (
         "Steps of the real trainer, replayed from a CUDA graph where there is a GPU: samples are drawn, encoded, "
         "evaluated, and their gradients and Adam's step follow. Samples/s are of the mean step; of a radiance field "
-        "they are the places for samples along rays, of which it aims to fill 15/16. Frames are drawn right after the "
+        "they are the capacity for samples along rays, of which it aims to fill 15/16. Frames are rendered right after "
+        "the "
         "training, before the steps that are timed."
     )
     return Section("Training", text, [table])
@@ -188,8 +189,8 @@ def _kernels(report: dict[str, Any]) -> Section:
     table = Table(["frame", "kernel", "launches", "ms"], [], words=2)
     for row, frame in _drawn(report):
         for line in frame["kernels"][:KERNELS_SHOWN]:
-            place = f"{row['field']}, {row['encoding']}, {_image(frame)}"
-            table.rows.append([place, line["kernel"], f"{line['launches']:g}", f"{line['ms']:.4f}"])
+            position = f"{row['field']}, {row['encoding']}, {_image(frame)}"
+            table.rows.append([position, line["kernel"], f"{line['launches']:g}", f"{line['ms']:.4f}"])
     text = (
         f"The {KERNELS_SHOWN} longest of each frame, launches and milliseconds per frame; the JSON has all."
     )

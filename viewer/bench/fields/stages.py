@@ -100,7 +100,7 @@ def frame_parts(
 
     Args:
         kernels: rows of `luxel.viewer.bench.timing.kernel_times` or `stage_times` of a frame.
-        frame_ms: of the whole frame.
+        frame_ms: of the full frame.
         encoding_share: the encoding's share of the kernel that holds encoding and network.
         rounding_ms: of rounding tables to half, by kernels whose names do not identify them.
         on_gpu: the time that no kernel accounts for is a gap, in which the device waits for the host. On a CPU
@@ -210,7 +210,7 @@ class Reads(NamedTuple):
 
 
 def reads_of_grid(encoding: GridEncoding, rows: int) -> Reads:
-    """Of a grid: no more entries than there are corners of cells, for positions spread over the whole box."""
+    """Of a grid: no more entries than there are corners of cells, for positions spread over the complete box."""
     grid = encoding.grid
     entry = grid.features * (2 if encoding.half_tables and encoding.table.is_cuda else 4)
     corners = 2**grid.dimensions

@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
-from luxel.render.backends import Backend
 from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Parameters
 from luxel.render.primitives.time_range import time_range
+from luxel.render.raster import Backend
 from luxel.render.replay import release_memory
 from luxel.viewer.bench.machine import gpu_state, machine_facts
 from luxel.viewer.bench.raster.quality import measure_quality
@@ -35,7 +35,7 @@ class Settings:
     Args:
         warmup, iterations: untimed calls, then timed calls, per variant and pass.
         tiles: tiles that the float64 reference draws; 0: no quality.
-        cameras: views of a ring that are drawn in turn at most.
+        cameras: views of a ring that are rendered in turn at most.
         profiled: whether the kernels of a frame are listed, for stages and rooflines.
     """
 

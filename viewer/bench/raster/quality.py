@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from luxel.render.backends import Backend
 from luxel.render.geometry.camera import Camera
 from luxel.render.ops.raster.bin_splats import TILE
 from luxel.render.primitives.parameters import Parameters
+from luxel.render.raster import Backend
 from luxel.render.reference.raster.draw import draw_reference
 from luxel.viewer.bench.raster.variants import CAPS, CameraSample, draw_with
 
@@ -36,11 +36,11 @@ def good_enough(quality: dict[str, Any] | None) -> bool:
 
 
 def sample_tiles(camera: Camera, count: int) -> tuple[list[int], Tensor]:
-    """``count`` random whole tiles (the first where none is whole) and the mask of their pixels, [H, W]."""
+    """``count`` random full tiles (the first where none is whole) and the mask of their pixels, [H, W]."""
     across, down = -(-camera.width // TILE), -(-camera.height // TILE)
-    whole = (camera.width // TILE, camera.height // TILE)
+    full = (camera.width // TILE, camera.height // TILE)
     every = torch.randperm(across * down, generator=torch.Generator().manual_seed(7)).tolist()
-    tiles = [t for t in every if t % across < whole[0] and t // across < whole[1]][:count] or [0]
+    tiles = [t for t in every if t % across < full[0] and t // across < full[1]][:count] or [0]
     mask = torch.zeros(camera.height, camera.width, dtype=torch.bool)
     for tile in tiles:
         row, column = divmod(tile, across)
@@ -51,7 +51,7 @@ def sample_tiles(camera: Camera, count: int) -> tuple[list[int], Tensor]:
 def measure_quality(
     scene: Parameters, sample: CameraSample, backends: Sequence[Backend], tile_count: int
 ) -> dict[Backend, dict[str, Any]]:
-    """Errors of each backend against the float64 reference, drawn with the backend's own cap of alpha.
+    """Errors of each backend against the float64 reference, rendered with the backend's own cap of alpha.
 
     The reference draws a sample of tiles only: in plain torch a whole large image would take minutes.
 
@@ -60,7 +60,7 @@ def measure_quality(
 
     Returns:
         Per backend: psnr of the image (dB), gradients: ||g - h|| / ||h|| by parameter, for a random gradient of the
-        image, and to_luxel: PSNR of the whole image to luxel's with the same cap (other backends only).
+        image, and to_luxel: PSNR of the full image to luxel's with the same cap (other backends only).
     """
     camera = sample.camera
     exact, exact_camera = scene.to(torch.float64), camera.to(torch.float64)

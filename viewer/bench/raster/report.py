@@ -86,7 +86,7 @@ def _times(report: dict[str, Any]) -> Section:
 
 
 def _published(report: dict[str, Any]) -> list[Section]:
-    """Published frames per second of other systems, beside those of this report."""
+    """Published frames per second of other systems, alongside those of this report."""
     rows = []
     for primitive, spec in PRIMITIVES.items():
         ours = [row for row in report["rows"] if row.get("primitive") == primitive]
@@ -96,9 +96,9 @@ def _published(report: dict[str, Any]) -> list[Section]:
         machine = report["machine"].get("gpu") or report["machine"].get("processor") or "this machine"
         for row in ours:
             times = best(row, report["backends"][0], PASSES[0])
-            place = f"{row['scene']}, {row['gaussians']:,} {spec.noun}, {_image(row)}"
+            position = f"{row['scene']}, {row['gaussians']:,} {spec.noun}, {_image(row)}"
             fps = f"{1000 / times['median']:.0f}" if times else "–"
-            rows.append([f"this report ({report['backends'][0]})", place, fps, str(machine)])
+            rows.append([f"this report ({report['backends'][0]})", position, fps, str(machine)])
     if not rows:
         return []
     text = (
@@ -107,7 +107,9 @@ def _published(report: dict[str, Any]) -> list[Section]:
     )
     return [
         Section(
-            "Beside published figures", text, [Table(["system", "scene", "FPS", "hardware"], rows, words=2)]
+            "Alongside published figures",
+            text,
+            [Table(["system", "scene", "FPS", "hardware"], rows, words=2)],
         )
     ]
 
@@ -119,9 +121,13 @@ def _time_plots(report: dict[str, Any]) -> list[tuple[str, str]]:
         fixed = "pixels" if by == "gaussians" else "scene"
         groups: dict[Any, list[dict[str, Any]]] = {}
         for row in report["rows"]:
-            seen = {**row, "pixels": row["width"] * row["height"], "family": row["scene"].rsplit("-", 1)[0]}
-            key = (seen["family"], seen["pixels"]) if fixed == "pixels" else (seen["scene"],)
-            groups.setdefault(key, []).append(seen)
+            visited = {
+                **row,
+                "pixels": row["width"] * row["height"],
+                "family": row["scene"].rsplit("-", 1)[0],
+            }
+            key = (visited["family"], visited["pixels"]) if fixed == "pixels" else (visited["scene"],)
+            groups.setdefault(key, []).append(visited)
         most = sorted(groups.values(), key=lambda group: (len({r[by] for r in group}), group[0]["gaussians"]))
         rows = most[-1] if most else []
         if len({r[by] for r in rows}) < 2:
@@ -251,7 +257,7 @@ def _quality(report: dict[str, Any]) -> Section:
             )
     text = (
         "PSNR of the image to the float64 reference in plain torch over a sample of tiles (200: equal), with the "
-        "backend's own cap of alpha; of the whole image to luxel's with the same cap; the largest relative error of a "
+        "backend's own cap of alpha; of the full image to luxel's with the same cap; the largest relative error of a "
         "parameter's gradient. Memory: parameters and the peak that a pass adds."
     )
     return Section("Quality and memory", text, [table])

@@ -6,7 +6,7 @@ terrain-N   Synthetic, needs no files, the same numbers on every machine: hills,
 garden-gG   The profiling scene of gsplat: 138,766 coloured points of a garden, cropped to +-2 around the origin and
             tiled G x G over the ground, so that G sets the count (g1 0.11 M, g5 2.79 M, g9 9.05 M). Scales uniform in
             [0, 0.02], rotations random, opacities uniform in [0, 1]; the first of its cameras.
-bonsai      A trained room of 1.16 M Gaussians, seen from a ring around its median point.
+bonsai      A trained room of 1.16 M Gaussians, viewed from a ring around its median point.
 The last two come from a data folder (garden-points.npz, bonsai-7k.splat), get random spherical-harmonics coefficients
 of degree 1-3 with a standard deviation of 0.05, and have goals in milliseconds on an NVIDIA H200.
 """
@@ -28,8 +28,8 @@ from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Parameters, spec_of
 from luxel.render.primitives.gaussians import SH_C0, Gaussians
-from luxel.scenes.files.scenes.scene_files import require_gaussians
-from luxel.scenes.runs import load_any_scene
+from luxel.scenes.files.scene_files import require_gaussians
+from luxel.scenes.loading.scene_files import load_any_scene
 from luxel.viewer.bench.raster.terrain import terrain, terrain_cameras
 
 SH_STD = 0.05
@@ -87,7 +87,7 @@ def terrain_scene(count: int, primitive: str = "gaussians") -> Scene:
 
 
 def file_scene(path: Path) -> Scene:
-    """A scene file or run folder, seen from a ring of cameras around its median point.
+    """A scene file or run folder, viewed from a ring of cameras around its median point.
 
     Raises:
         LuxelError: it does not exist or cannot be read.

@@ -79,7 +79,7 @@ def _height(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _ground(draw: _Draw, n: int) -> Gaussians:
-    # The square of the radius has an exponent under 1: denser in the middle, where photographs overlap.
+    # The square of the radius has an exponent under 1: denser in the middle, where images overlap.
     radius, angle = GROUND * draw.uniform(n) ** 0.7, 2 * math.pi * draw.uniform(n)
     x, y = radius * angle.cos(), radius * angle.sin()
     step = 1e-2
@@ -130,7 +130,7 @@ def _tufts(draw: _Draw, n: int) -> Gaussians:
 
 
 def _backdrop(draw: _Draw, n: int) -> Gaussians:
-    """Large Gaussians on a distant half sphere, in place of the sky."""
+    """Large Gaussians on a distant half sphere, instead of the sky."""
     outward = draw.directions(n)
     outward[:, 2] = outward[:, 2].abs() - 0.08
     distance = 30 + 20 * draw.uniform(n)

@@ -10,10 +10,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from luxel.render.backends import Backend, gsplat
+from luxel.render.backends import gsplat
 from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Gaussians, Parameters
+from luxel.render.raster import Backend
 from luxel.render.raster.rasterize import MAX_ALPHA, rasterize
 from luxel.render.raster.renderer import Renderer
 

@@ -1,4 +1,4 @@
-"""`luxel bench record`: the whole protocol on one commit, and the documents that are generated from it.
+"""`luxel bench record`: the complete protocol on one commit, and the documents that are generated from it.
 
 part.py      What a part of the protocol is: a name, a table, and a function that returns its rows.
 parts/       The parts, one file per topic; `parts.PARTS` lists them in the order in which they run.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from luxel.scenes.synthetic import write_place
+from luxel.scenes.synthetic import write_courtyard
 from luxel.viewer.bench.record.part import Setup
 from luxel.viewer.bench.record.training import made_capture
 
@@ -14,7 +14,7 @@ PLACE = "place"
 
 
 @contextmanager
-def place_capture(setup: Setup) -> Iterator[Path]:
+def courtyard_capture(setup: Setup) -> Iterator[Path]:
     """The folder of the synthetic courtyard, `place` in the cache; generated on the setup's device where it is missing.
 
     Args:
@@ -23,8 +23,8 @@ def place_capture(setup: Setup) -> Iterator[Path]:
 
     def write(folder: Path) -> Path:
         if setup.quick:
-            return write_place(folder, views=8, width=48, height=32, points=400, device=setup.device)
-        return write_place(folder, device=setup.device)
+            return write_courtyard(folder, views=8, width=48, height=32, points=400, device=setup.device)
+        return write_courtyard(folder, device=setup.device)
 
     with made_capture(setup, PLACE + ("-quick" if setup.quick else ""), write) as folder:
         yield folder

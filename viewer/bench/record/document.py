@@ -89,7 +89,7 @@ def with_table(text: str, table: str, name: str) -> str:
 
     Args:
         text: of the document.
-        table: that takes the place of what is between the markers.
+        table: that replaces what is between the markers.
         name: of the document, for messages.
 
     Raises:
@@ -97,7 +97,7 @@ def with_table(text: str, table: str, name: str) -> str:
     """
     if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
         raise LuxelError(
-            f"{name}: there is no place for the table of results.",
+            f"{name}: there are no markers for the table of results.",
             f"Put the lines {BEGIN} and {END} where it belongs, once each.",
         )
     before, _, rest = text.partition(BEGIN)

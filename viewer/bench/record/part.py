@@ -19,7 +19,7 @@ class Setup:
     Args:
         device: to measure on.
         data: folder of the captures and published scenes; None: there is none.
-        cache: folder that keeps poses found by structure from motion and synthetic captures; None: nothing is kept.
+        cache: folder that keeps poses found by structure from motion and synthetic captures; None: nothing is stored.
         quick: tiny sizes, to check that a part works; its figures are meaningless.
     """
 

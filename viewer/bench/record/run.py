@@ -37,7 +37,7 @@ def run_parts(
         results: of earlier calls.
         version: commit that runs, with "+" where files have changed since.
         save: called with the results after each part.
-        budget: seconds of the whole call; a part with a longer expected wall time than is left is not started. None:
+        budget: seconds of the complete call; a part with a longer expected wall time than is left is not started. None:
             no bound.
 
     Returns:
@@ -48,23 +48,25 @@ def run_parts(
     """
     started = time.monotonic()
     for number, part in enumerate(parts, start=1):
-        place = f"[{number}/{len(parts)}] {part.name}"
+        position = f"[{number}/{len(parts)}] {part.name}"
         known = results.parts.get(part.name)
         if (
             known is not None
             and known.state == "done"
             and (known.version, known.quick) == (version, setup.quick)
         ):
-            print(f"{place}: done already", flush=True)
+            print(f"{position}: done already", flush=True)
             continue
         if missing := part.missing(setup):
-            print(f"{place}: skipped, --data has no {', '.join(missing)}", flush=True)
+            print(f"{position}: skipped, --data has no {', '.join(missing)}", flush=True)
             continue
         expected = QUICK_SECONDS if setup.quick else part.seconds
         if budget is not None and time.monotonic() - started + expected > budget:
-            print(f"{place}: not started, it takes about {expected:.0f} s; call again to go on", flush=True)
+            print(
+                f"{position}: not started, it takes about {expected:.0f} s; call again to go on", flush=True
+            )
             continue
-        print(f"{place}: {part.title} (about {expected:.0f} s)", flush=True)
+        print(f"{position}: {part.title} (about {expected:.0f} s)", flush=True)
         record = run_part(part, setup, version)
         results = results.with_part(part.name, record)
         save(results)
@@ -108,5 +110,5 @@ def require_working(device: torch.device, part: Part) -> None:
     except RuntimeError as error:
         raise LuxelError(
             f"The GPU cannot be used any more after {part.name}: {str(error).splitlines()[0]}.",
-            "What was measured is kept. Call the same command again to go on with the other parts.",
+            "What was measured is retained. Call the same command again to go on with the other parts.",
         ) from error

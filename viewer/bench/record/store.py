@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from luxel.render.errors import LuxelError
-from luxel.render.runs.folder.strict_json import LARGEST
+from luxel.render.runs.strict_json import LARGEST
 from luxel.render.storage.descriptors import open_regular
 from luxel.render.storage.single import write_file
 from luxel.viewer.bench.report import plain

@@ -102,8 +102,8 @@ def made_capture(setup: Setup, name: str, write: Callable[[Path], object]) -> It
     """
     if setup.cache is not None:
         make_folders(setup.cache)
-        if (kept := setup.cache / name).is_dir():
-            yield kept
+        if (retained := setup.cache / name).is_dir():
+            yield retained
             return
     setup.note(f"rendering {name}")
     with scratch_folder(setup.cache) as scratch:

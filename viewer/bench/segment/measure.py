@@ -36,7 +36,7 @@ class Settings:
         sizes: of the trained scenes.
         cameras: most views from which times are taken.
         warmup, iterations: untimed calls, then timed calls.
-        cache: folder that keeps captures and trained scenes; None: nothing is kept.
+        cache: folder that keeps captures and trained scenes; None: nothing is stored.
         solve: how labels are chosen.
     """
 
@@ -137,15 +137,15 @@ def _qualities(primitive: str, device: torch.device, settings: Settings, attempt
     def say(text: str) -> None:
         print(f"  {text}", file=sys.stderr, flush=True)
 
-    kept: list[LabelledScene] = []
+    retained: list[LabelledScene] = []
     bounds: list[float] = []
     segmenters: list[Segmenter] = []
 
     def measure(provider: ProviderName, views: int) -> dict[str, Any]:
-        if not kept:
-            kept.append(labelled_scene(primitive, settings.sizes, settings.cache, device, say))
-            bounds.append(quality.bound(kept[0], settings.solve))
-        made = kept[0]
+        if not retained:
+            retained.append(labelled_scene(primitive, settings.sizes, settings.cache, device, say))
+            bounds.append(quality.bound(retained[0], settings.solve))
+        made = retained[0]
         if provider == "mobile-sam":
             if not segmenters:
                 segmenters.append(make_segmenter("mobile-sam", made.train, device))

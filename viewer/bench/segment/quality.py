@@ -81,7 +81,7 @@ def scores(made: LabelledScene, labels: Tensor) -> dict[str, Any]:
 
 
 def halos(made: LabelledScene, labels: Tensor) -> Tensor:
-    """The part of each object that stays where its primitives are deleted, of 1, for each that is seen.
+    """The part of each object that stays where its primitives are deleted, of 1, for each that is visible.
 
     That is the weight in its true masks of primitives with another label. Pixels within one of a border are left out:
     antialiasing mixes them.
@@ -96,7 +96,7 @@ def halos(made: LabelledScene, labels: Tensor) -> Tensor:
 
 
 def without_borders(labels: Tensor) -> Tensor:
-    """A label map in which pixels beside one of another label have no vote, uint8 [H, W]."""
+    """A label map in which pixels next to one of another label have no vote, uint8 [H, W]."""
     planes = labels[None, None].float()
     most = torch.nn.functional.max_pool2d(planes, 3, 1, 1)[0, 0]
     least = -torch.nn.functional.max_pool2d(-planes, 3, 1, 1)[0, 0]

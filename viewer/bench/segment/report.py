@@ -1,4 +1,4 @@
-"""The report of the benchmark of segmentation: tables and plots, with published figures beside luxel's."""
+"""The report of the benchmark of segmentation: tables and plots, with published figures next to luxel's."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _quality(rows: list[dict[str, Any]]) -> Section:
     text = (
         f"mIoU of the rendered labels on {rows[0]['held_out']} held-out views of made-up scenes of solids on a "
         f"platform, {side}x{side} pixels: at rest, or moving and filmed by a rig of cameras, where views are held out "
-        "in place and time. Bound: labels from the true maps of the held-out views themselves. Least: of an object. "
+        "in position and time. Bound: labels from the true maps of the held-out views themselves. Least: of an object. "
         "Pixels: with their true label. All: from the masks, or from the clicks with the network, to the labels of the "
         "primitives (and, from masks, the images of the labels). Missing: masks that a view lacks or that disagree "
         "with the other views; they do not vote. Agree: primitives to which the odd and the even views give one "
@@ -76,14 +76,14 @@ def _times(rows: list[dict[str, Any]], gpu: str) -> Section:
     names = [name for name in rows[0]["times"] if name != COLOUR and not name.endswith("stage")]
     stages = [name for name in rows[0]["times"] if name.endswith("stage")]
     head = ["scene", "image", "labels", f"{COLOUR} (ms)", *(f"{name} (ms)" for name in names)]
-    whole = Table([*head, "off the witness"], [], words=2)
+    full = Table([*head, "off the witness"], [], words=2)
     alone = Table(["scene", "image", "labels", *(f"{name} (ms)" for name in stages)], [], words=2)
     for row in rows:
-        place = [f"{row['scene']}, {row['count']:,} {PRIMITIVES[row['primitive']].noun}"]
-        place += [f"{row['width']}x{row['height']}", str(row["labels"])]
+        position = [f"{row['scene']}, {row['count']:,} {PRIMITIVES[row['primitive']].noun}"]
+        position += [f"{row['width']}x{row['height']}", str(row["labels"])]
         cells = [_time(row, name, gpu) for name in (COLOUR, *names)]
-        whole.rows.append([*place, *cells, f"{max(row['off'].values()):.0e}"])
-        alone.rows.append([*place, *(_time(row, name, gpu) for name in stages)])
+        full.rows.append([*position, *cells, f"{max(row['off'].values()):.0e}"])
+        alone.rows.append([*position, *(_time(row, name, gpu) for name in stages)])
     text = (
         "Median milliseconds of a view, all taken in turns in one process, and as multiples of the colour forward "
         "pass. Votes: one label map, with projection and lists. Click to labels: what follows a mask, which is votes, "
@@ -91,7 +91,7 @@ def _times(rows: list[dict[str, Any]], gpu: str) -> Section:
         "largest difference of votes from the gradient of blended features, and of label images from blended one-hot "
         "labels. ! marks votes over twice the colour pass, and on an NVIDIA H200 what misses a goal."
     )
-    return Section("Votes and label images", text, [whole, alone], _plots(rows))
+    return Section("Votes and label images", text, [full, alone], _plots(rows))
 
 
 def _plots(rows: list[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -165,8 +165,8 @@ def _published(rows: dict[str, list[dict[str, Any]]], device: str) -> Section:
     ours = [row["times"]["votes"]["median"] for row in rows["times"]]
     own = f" luxel's votes take {min(ours):.3g} to {max(ours):.3g} ms of a mask here." if ours else ""
     text = (
-        f"Published by {published.SOURCE}, for {published.HARDWARE}: other scenes, other photographs and another GPU, "
-        f"so that figures stand beside each other only as orders of magnitude. Its aggregation of labels takes "
+        f"Published by {published.SOURCE}, for {published.HARDWARE}: other scenes, other images and another GPU, "
+        f"so that figures stand next to each other only as orders of magnitude. Its aggregation of labels takes "
         f"{published.AGGREGATION_MS:g} ms of a mask with 206 masks.{own}"
     )
     return Section("Published figures", text, [table, votes])

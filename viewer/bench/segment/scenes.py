@@ -22,8 +22,8 @@ from luxel.render.train.config import Checkpoints
 from luxel.render.train.presets import preset
 from luxel.scenes import Capture, save_dnerf, save_primitive_ply
 from luxel.scenes import open as open_capture
-from luxel.scenes.captures.images.true_ids import read_ids
-from luxel.scenes.runs import load_any_scene
+from luxel.scenes.captures.true_ids import read_ids
+from luxel.scenes.loading.scene_files import load_any_scene
 from luxel.scenes.synthetic.captures.dnerf import (
     default_camera_samples,
     monocular_camera_samples,
@@ -33,7 +33,7 @@ from luxel.scenes.synthetic.example_scenes import dynamic_scene, static_scene
 from luxel.viewer.bench.record.part import Setup
 from luxel.viewer.bench.record.training import made_capture
 
-SOLIDS = 10  # of the scene at rest, beside its platform
+SOLIDS = 10  # of the scene at rest, alongside its platform
 TRAIN, TEST = 48, 20  # views of the scene at rest
 RIG, TIMES = 10, 20  # still cameras around the moving scene, and times that all of them see
 QUICK_STEPS = 20
@@ -88,7 +88,7 @@ def labelled_scene(
     Args:
         primitive: what it is trained with.
         sizes: of views and training.
-        cache: folder that keeps captures and trained scenes; None: nothing is kept.
+        cache: folder that keeps captures and trained scenes; None: nothing is stored.
         device: to train on.
         say: receives lines about what is rendered and trained.
     """
@@ -139,7 +139,7 @@ def _trained(
     device: torch.device,
     say: Callable[[str], None],
 ) -> tuple[Parameters, bool]:
-    """The scene, and whether it is drawn antialiased; trained where the cache has none."""
+    """The scene, and whether it is rendered antialiased; trained where the cache has none."""
     moves = PRIMITIVES[primitive].engine.parameters.moves
     steps = QUICK_STEPS if sizes.quick else sizes.steps
     config = preset("video" if moves else "default", primitive).with_steps(steps)

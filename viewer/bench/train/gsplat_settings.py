@@ -182,5 +182,5 @@ def _value(key: str, text: str) -> Any:
             raise LuxelError(f"{key} cannot be {text!r}.", "Give true or false.")
     elif type(value) is not int or value < 1:
         also = ", or luxel for as many as the first run" if key == "count" else ""
-        raise LuxelError(f"{key} cannot be {text!r}.", f"Give a whole number from 1{also}.")
+        raise LuxelError(f"{key} cannot be {text!r}.", f"Give an integer from 1{also}.")
     return value

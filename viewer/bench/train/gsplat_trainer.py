@@ -127,7 +127,7 @@ class GsplatTrainer:
         self.steps_done = step + 1
 
     def evaluate(self, *, lpips: bool = False) -> Evaluation | None:
-        """Scores of the held-out views, drawn by gsplat, by luxel's metrics; None where there are none."""
+        """Scores of the held-out views, rendered by gsplat, by luxel's metrics; None where there are none."""
         if not self.test_views:
             return None
         behind = torch.full((3,), 0.0 if self.background == "black" else 1.0, device=self.device)
@@ -245,14 +245,14 @@ def bounded(base: type[Any], bound: int) -> type[Any]:
     class Bounded(base):
         def _grow_gs(self, params: Any, optimizers: Any, state: Any, step: int) -> Any:
             room = bound - len(params["means"])
-            keep_highest(state, room, self.grow_grad2d)
+            retain_highest(state, room, self.grow_grad2d)
             return super()._grow_gs(params, optimizers, state, step)
 
     return Bounded
 
 
 @torch.no_grad()
-def keep_highest(state: dict[str, Any], room: int, threshold: float) -> None:
+def retain_highest(state: dict[str, Any], room: int, threshold: float) -> None:
     """Of the Gaussians whose mean gradient is above the threshold, keeps the highest ``room`` and sets all others to 0.
 
     Args:
@@ -264,10 +264,10 @@ def keep_highest(state: dict[str, Any], room: int, threshold: float) -> None:
     due = int((means > threshold).sum())
     if due <= room:
         return
-    kept = torch.zeros_like(means)
+    retained = torch.zeros_like(means)
     chosen = means.topk(max(0, room)).indices
-    kept[chosen] = state["grad2d"][chosen]
-    state["grad2d"].copy_(kept)
+    retained[chosen] = state["grad2d"][chosen]
+    state["grad2d"].copy_(retained)
 
 
 def train_gsplat(

@@ -53,34 +53,26 @@ def replayed(run: Callable[[int], object]) -> Callable[[int], object]:
     return lambda _: graph.replay()
 
 
-def loss_variants(
-    losses: dict[str, Loss], width: int, height: int, device: torch.device
-) -> dict[str, Callable[[int], object]]:
-    """What is timed: each loss without weights, the first with them too, and those of luxel as graphs on a GPU."""
+def loss_variants(width: int, height: int, device: torch.device) -> dict[str, Callable[[int], object]]:
+    """What is timed: the loss without weights and with them, and both as graphs on a GPU."""
     sets = [image_pair(width, height, device, seed) for seed in range(INPUT_SETS)]
 
-    def run(loss: Loss, weighted: bool) -> Callable[[int], object]:
+    def run(weighted: bool) -> Callable[[int], object]:
         def once(i: int) -> object:
             rgb, target, weight = sets[i % INPUT_SETS]
-            return value_and_gradient(loss, rgb, target, weight if weighted else None)
+            return value_and_gradient(photometric_loss, rgb, target, weight if weighted else None)
 
         return once
 
-    runs = {"luxel": run(photometric_loss, False), "luxel, weighted": run(photometric_loss, True)}
+    runs = {"luxel": run(False), "luxel, weighted": run(True)}
     if device.type == "cuda":
         runs |= {f"{name}, replayed": replayed(once) for name, once in list(runs.items())}
-    return runs | {name: run(loss, False) for name, loss in losses.items()}
+    return runs
 
 
-def time_loss(
-    width: int, height: int, device: torch.device, iterations: int, losses: dict[str, Loss] | None = None
-) -> dict[str, Any]:
-    """Times of the loss at one size by variant, and the least number of bytes moved.
-
-    Args:
-        losses: others to time beside luxel's.
-    """
-    runs = loss_variants(losses or {}, width, height, device)
+def time_loss(width: int, height: int, device: torch.device, iterations: int) -> dict[str, Any]:
+    """Times of the loss at one size by variant, and the least number of bytes moved."""
+    runs = loss_variants(width, height, device)
     times = compare_ms(runs, device, warmup=5, iterations=iterations)
     return {"times": times, "bytes": 4 * FLOATS_MOVED * 3 * width * height}
 

@@ -15,10 +15,10 @@ from typing import Any, Protocol
 
 import torch
 
-from luxel.render.backends import Backend
 from luxel.render.geometry.camera import pixel_count
 from luxel.render.metrics.evaluate import Evaluation
 from luxel.render.primitives import Parameters
+from luxel.render.raster import Backend
 from luxel.render.replay import release_memory
 from luxel.render.storage.journal import scratch_folder
 from luxel.render.train import TrainConfig, Trainer

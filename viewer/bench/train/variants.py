@@ -8,8 +8,8 @@ from typing import Any, get_args
 
 import torch
 
-from luxel.render.backends import Backend, rasterizer
 from luxel.render.errors import LuxelError
+from luxel.render.raster import Backend, rasterizer
 from luxel.render.train.config import PARTS, TrainConfig
 from luxel.render.train.densify import STRATEGIES
 from luxel.render.train.presets import preset

@@ -19,9 +19,9 @@ from websockets.typing import Origin
 
 from luxel.render.errors import LuxelError
 from luxel.viewer.bench.view.slow_link import TokenBucket
-from luxel.viewer.web.transport.wire import STREAM_PATH, drawn_text, split_image
+from luxel.viewer.web.transport.wire import STREAM_PATH, rendered_text, split_image
 
-STARTING = 60.0  # seconds that the process may take beside its measurement
+STARTING = 60.0  # seconds that the process may take alongside its measurement
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ async def _client(load: Load, key: str, begin: float) -> dict[str, Any]:
                     now = _now()
                     at = sent.get(header.sequence)
                     latency = None if at is None else (now - at) * 1e3
-                    await socket.send(drawn_text(header.image, 0.0, latency))
+                    await socket.send(rendered_text(header.image, 0.0, latency))
                     for number in [number for number in sent if number <= header.sequence]:
                         del sent[number]
                     if now >= begin:

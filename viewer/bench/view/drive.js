@@ -1,5 +1,5 @@
 // Turns the camera of the viewer's page by one position in each animation frame. Without the stream, also measures when
-// the image of each position is drawn: images carry their position as black and white cells (frames.py).
+// the image of each position is displayed: images carry their position as black and white cells (frames.py).
 async ({ turn, bits, columns, rows, measure, warmup, seconds }) => {
   const viser = window.__viserMutable;
   const { readCamera } = await import("/luxel/camera.js?measure");

@@ -1,4 +1,4 @@
-"""Prepared frames in place of a renderer, which carry the number of their camera in their pixels."""
+"""Prepared frames instead of a renderer, which carry the number of their camera in their pixels."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _write(image: Tensor, position: int) -> None:
 
 
 def _image(height: int, width: int, seed: int) -> Tensor:
-    """Blobs with some fine structure, [H, W, 3]: about as many bytes of JPEG as a photograph of this size."""
+    """Blobs with some fine structure, [H, W, 3]: about as many bytes of JPEG as an image of this size."""
     generator = torch.Generator().manual_seed(seed)
     layers = torch.zeros(1, 3, height, width)
     for cells, weight in ((6, 0.6), (40, 0.3), (240, 0.1)):

@@ -20,7 +20,6 @@ from luxel.render.scene import Scene
 from luxel.viewer.bench.machine import machine_facts
 from luxel.viewer.bench.raster.measure import FORMAT
 from luxel.viewer.bench.view.browser import Browser, open_browser
-from luxel.viewer.bench.view.firefox import Firefox, is_firefox, open_firefox
 from luxel.viewer.bench.view.frames import BITS, COLUMNS, ROWS, TURN, PreparedFrames
 from luxel.viewer.bench.view.installed import CHROMIUM
 from luxel.viewer.bench.view.load import measure_clients
@@ -47,7 +46,7 @@ class Settings:
     Args:
         warmup, seconds: before and during the measurement.
         width, height: of the window, pixels.
-        browser: name or path of the Chromium or Firefox to run.
+        browser: name or path of the Chromium to run.
         megabits: speed of the link to the page or to each client, Mbit/s; None: unlimited.
     """
 
@@ -61,7 +60,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class ClientSettings:
-    """Which clients measure, beside `Settings`.
+    """Which clients measure, alongside `Settings`.
 
     Args:
         clients: numbers of clients at a time, a row for each.
@@ -122,8 +121,7 @@ def _results(settings: Settings, device: torch.device) -> dict[str, Any]:
 
 
 def run(settings: Settings, keep: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """Measures the stream and, beside it, viser's messages; over a slow link also the stream without video. Firefox
-    measures the stream alone.
+    """Measures the stream and, alongside it, viser's messages; over a slow link also the stream without video.
 
     Args:
         settings: duration and window.
@@ -137,13 +135,9 @@ def run(settings: Settings, keep: Callable[[dict[str, Any]], None]) -> dict[str,
         LuxelError: there is no such browser, or it does not start.
     """
     results = _results(settings, torch.device("cpu"))
-    firefox = is_firefox(settings.browser)
-    start = open_firefox if firefox else open_browser
-    with start(settings.browser, settings.width, settings.height) as browser:
+    with open_browser(settings.browser, settings.width, settings.height) as browser:
         results["browser"] = browser.version
         for path in PATHS if settings.megabits is None else PATHS_OF_SLOW_LINKS:
-            if firefox and path == "viser":
-                continue
             row: dict[str, Any] = {"path": path, "failures": {}}
             try:
                 row |= _measure(browser, path, settings)
@@ -154,7 +148,7 @@ def run(settings: Settings, keep: Callable[[dict[str, Any]], None]) -> dict[str,
     return results
 
 
-def _measure(browser: Browser | Firefox, path: str, settings: Settings) -> dict[str, Any]:
+def _measure(browser: Browser, path: str, settings: Settings) -> dict[str, Any]:
     up = np.array([0.0, 0.0, 1.0])
     prepared = PreparedFrames(settings.width, settings.height, moving=settings.megabits is not None)
     session = StaticSession(_scene(prepared), name="bench", up=up)

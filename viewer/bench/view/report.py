@@ -37,7 +37,8 @@ def sections(report: dict[str, Any]) -> list[Section]:
     text = (
         f"{report.get('browser', 'Browser')} without screen and GPU, window {report['window']}, panel open, on this "
         f"machine{link}. The camera turns in every animation frame; frames are prepared, so that the renderer is not "
-        "measured. Latency: from the frame of the page to the drawn image of its camera, median and 95th percentile "
+        "measured. Latency: from the frame of the page to the displayed image of its camera, median and 95th "
+        "percentile "
         f"over {report['seconds']:g} s{viser}."
     )
     return [Section("Latency", text, [table]), *_failures(report)]

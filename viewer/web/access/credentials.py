@@ -17,7 +17,7 @@ LONGEST_TOKEN_FILE = 1 << 16  # bytes that are read of one
 def read_token(token: str | None, file: Path | None) -> str | None:
     """The token of the viewer: the option, else the first line of a file, else LUXEL_TOKEN; None if there is none.
 
-    A token on the command line is seen by all users of the machine; a file or the environment is not.
+    A token on the command line is visible to all users of the machine; a file or the environment is not.
 
     Raises:
         LuxelError: there is an option and a file, or the file cannot be read or is empty.

@@ -4,8 +4,8 @@ The C library gives threads heaps of their own, eight for each core, and keeps i
 renders and encodes in threads of its own:
 
 * after 2,400 pages the process was 16 % larger, though no object was left;
-* sixteen pages beside a training on two cores held 111 MiB in such heaps, of which 22 MiB were in use, and 2 to 3 MiB
-  more every minute. With HEAPS heaps it is 18 to 30 MiB;
+* sixteen pages alongside a training on two cores held 111 MiB in such heaps, of which 22 MiB were in use, and 2 to 3
+  MiB more every minute. With HEAPS heaps it is 18 to 30 MiB;
 * the main heap still gained 7 to 14 MiB in eight minutes of the same, all of it free.
 """
 

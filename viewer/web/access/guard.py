@@ -9,7 +9,7 @@ whatever is not bound to a loopback address is open to the network. Therefore:
   its own name at 127.0.0.1;
 * with a token, the first request must carry ``?token=...`` and is redirected to ``/`` with a cookie; all other
   requests need the cookie. The cookie is a random number of this start of the viewer, so that it cannot be guessed
-  and the token is not kept by the browser; wrong tokens are throttled by address;
+  and the token is not retained by the browser; wrong tokens are throttled by address;
 * a malformed request gets 400, one of too many from an address 429, a page above the limit 503.
 
 viser has no option for this, so its call of websockets' ``serve`` is wrapped while the server starts. If that call
@@ -190,7 +190,7 @@ class Guard:
 
         Args:
             sock: where to listen.
-            routes: paths that the viewer serves beside viser, behind this guard too.
+            routes: paths that the viewer serves next to viser, behind this guard too.
 
         Raises:
             LuxelError: no such server was started within the context.

@@ -17,7 +17,7 @@ Field = Callable[[Any], Any]
 
 
 def unchecked(value: Any) -> Any:
-    """Taken as it is: the check of the whole message looks at it."""
+    """Taken as it is: the check of the complete message looks at it."""
     return value
 
 

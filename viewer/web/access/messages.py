@@ -115,7 +115,7 @@ def _update(out: dict[str, Any], sender: Sender) -> None:
 def _hold(out: dict[str, Any], sender: Sender) -> None:
     state = sender.control(out["uuid"])._impl
     if out["frequency"] not in getattr(state, "hold_cbs_from_freq", {}):
-        raise Refused("a button that is not held")
+        raise Refused("a button that is not pressed")
     if state.props.disabled or not state.props.visible:
         raise Refused("a disabled control")
 
@@ -131,10 +131,10 @@ def _command(out: dict[str, Any], sender: Sender) -> None:
 
 
 def _pointer(out: dict[str, Any], sender: Sender) -> None:
-    places, clicked = out["screen_pos"], out["event_type"] == "click"
-    if not isinstance(places, list | tuple) or len(places) != (1 if clicked else 2):
-        raise Refused("a place that is none")
-    out["screen_pos"] = [vector(2)(place) for place in places]
+    positions, clicked = out["screen_pos"], out["event_type"] == "click"
+    if not isinstance(positions, list | tuple) or len(positions) != (1 if clicked else 2):
+        raise Refused("a position that is none")
+    out["screen_pos"] = [vector(2)(position) for position in positions]
     if clicked and (out["ray_origin"] is None or out["ray_direction"] is None):
         raise Refused("a click without a ray")
 

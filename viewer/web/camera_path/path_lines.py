@@ -42,7 +42,7 @@ class PathLines:
         self._nodes = []
 
     def draw(self, keyframes: Sequence[Keyframe], path: CameraPath | None, chosen: int) -> None:
-        """Replaces what is drawn.
+        """Replaces what is rendered.
 
         Args:
             keyframes: may be empty.

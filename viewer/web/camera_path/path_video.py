@@ -1,4 +1,4 @@
-"""Renders a camera path to a video beside the images of the pages, with progress, until it is done or cancelled."""
+"""Renders a camera path to a video alongside the images of the pages, with progress, until it is done or cancelled."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import numpy as np
 from luxel.render.errors import LuxelError
 from luxel.scenes.paths import CameraPath
 from luxel.viewer.video import OutputFile, write_video
-from luxel.viewer.web.images.shading import DisplaySettings, draw
 from luxel.viewer.web.session import Session
+from luxel.viewer.web.shading.shading import DisplaySettings, draw
 
 log = logging.getLogger("luxel.viewer")
 

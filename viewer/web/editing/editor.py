@@ -20,7 +20,7 @@ from luxel.render.primitives.similarity import Similarity
 from luxel.render.raster.primitive_scene import Remake
 from luxel.render.segment.objects import Objects
 from luxel.render.storage.places import cache_folder
-from luxel.scenes.files.scenes.scene_format import SceneFacts
+from luxel.scenes.files.scene_format import SceneFacts
 from luxel.viewer.edit import Autosave, Document, Edit, History, Mode, combine
 from luxel.viewer.edit.run_objects import RunObjects
 from luxel.viewer.scene_loading.scene_facts import as_up
@@ -142,7 +142,7 @@ class SceneEditor:
             self._preview_lock.release()
 
     def show(self) -> None:
-        """Shows the document as it is, in place of a preview."""
+        """Shows the document as it is, instead of a preview."""
         with self._lock:
             self._show(None)
 

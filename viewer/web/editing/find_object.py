@@ -40,7 +40,7 @@ class ClickedView:
     """Where the page was clicked.
 
     Args:
-        scene: what is drawn: N primitives, hidden ones invisible.
+        scene: what is rendered: N primitives, hidden ones invisible.
         camera: of the page, on the CPU.
         time: that the page shows.
         point: x, y in pixels of the camera.
@@ -129,7 +129,7 @@ class ObjectSearch:
         return propagation.run().solution.labels == 1
 
     def embed(self, image: np.ndarray) -> Any:
-        """As of the segmenter; that of the page's own image is kept."""
+        """As of the segmenter; that of the page's own image is retained."""
         return self._embed() if image is self._image else self._segmenter.embed(image)
 
     def masks(self, embedding: Any, points: Any, box: Any = None) -> Any:

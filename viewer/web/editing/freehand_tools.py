@@ -40,7 +40,7 @@ class FreehandTool(Tool):
         self._view = None
 
     def options(self) -> dict[str, Any]:
-        """What the script needs to know beside the shape."""
+        """What the script needs to know besides the shape."""
         return {}
 
     def receive(self, message: StrokeMessage) -> None:
@@ -152,7 +152,7 @@ class BrushTool(FreehandTool):
         if not part.last:
             editor.preview_selection(stroke.mask, mode)
         elif not editor.run(lambda document: document.select(stroke.mask, mode, "Brush")):
-            editor.show()  # in place of the preview
+            editor.show()  # instead of the preview
 
 
 def _same(a: list[Any], b: list[Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Selection of whole objects: those that `luxel segment` has found, and others by a click."""
+"""Selection of complete objects: those that `luxel segment` has found, and others by a click."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from luxel.viewer.edit.object_edits import select_object
 from luxel.viewer.segmenting import make_segmenter
 from luxel.viewer.web.editing.find_object import VIEWS, ClickedView, ObjectSearch
 from luxel.viewer.web.editing.screen_tools import ClickedTool
-from luxel.viewer.web.images.shading import DisplaySettings, draw, raster_options
 from luxel.viewer.web.page import Click
+from luxel.viewer.web.shading.shading import DisplaySettings, draw, raster_options
 from luxel.viewer.web.transport.encoders import as_array
 
 log = logging.getLogger("luxel.viewer")
@@ -46,7 +46,7 @@ def segmenter_for(device: torch.device) -> Segmenter:
 
 
 class _Outdated(Exception):
-    """A later click, or another tool, has taken the place of this search."""
+    """A later click, or another tool, has replaced this search."""
 
 
 class ObjectTool(ClickedTool):
@@ -172,7 +172,7 @@ class ObjectTool(ClickedTool):
             self._say("")
 
     def _selected(self, mask: Tensor, mode: Mode, instead_of: int | None) -> int:
-        """Selects an object; in place of the edit that led to version ``instead_of``, if nothing came after it."""
+        """Selects an object; instead of the edit that led to version ``instead_of``, if nothing came after it."""
 
         def select(document: Document) -> int:
             if instead_of is not None:

@@ -13,9 +13,9 @@ from luxel.render.primitives import Parameters
 from luxel.viewer.edit import Document, Mode
 from luxel.viewer.edit.regions import ScreenPoints
 from luxel.viewer.web.editing.editor import SceneEditor
-from luxel.viewer.web.images.shading import depth_map
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.page import Page
+from luxel.viewer.web.shading.shading import depth_map
 
 DEPTH_SIDE = 640  # pixels, at most, of the depth that decides what is visible
 

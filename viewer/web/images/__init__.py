@@ -1,1 +1,1 @@
-"""The images of a page: what is drawn, how it is shaded, and the stream."""
+"""The images of a page: when they are rendered and in which size, the first one, thumbnails, and the stream."""

@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from urllib.parse import parse_qs
 
-from luxel.viewer.web.images.shading import DisplaySettings, draw
 from luxel.viewer.web.navigate import Pose, SceneExtent, clamped_size, first_pose
 from luxel.viewer.web.session import Session
+from luxel.viewer.web.shading.shading import DisplaySettings, draw
 from luxel.viewer.web.transport.encoders import encode_jpeg
 
 log = logging.getLogger("luxel.viewer")
@@ -144,5 +144,5 @@ class FirstImage:
 
 def _side(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 6):
-        raise ValueError(f"width and height must be whole numbers of pixels, got {text[:20]!r}")
+        raise ValueError(f"width and height must be integers, in pixels, got {text[:20]!r}")
     return int(text)

@@ -15,10 +15,10 @@ import torch
 from luxel.render.errors import LuxelError
 from luxel.render.replay import release_memory
 from luxel.render.runs.memory import is_out_of_memory, where_memory_ran_out
-from luxel.viewer.web.images.shading import DisplaySettings, Sample, draw, sample
 from luxel.viewer.web.navigate import MAX_PIXELS, MAX_SIDE, Pose
 from luxel.viewer.web.playback import Playback
 from luxel.viewer.web.session import Session
+from luxel.viewer.web.shading.shading import DisplaySettings, Sample, draw, sample
 from luxel.viewer.web.transport.encoders import as_array
 from luxel.viewer.web.transport.figures import Figures
 from luxel.viewer.web.transport.sinks import FrameInfo, Sink
@@ -106,7 +106,7 @@ class ClientStream:
         self._dirty = False
         self._moved_at = 0.0
         self._stopped = False
-        self._drawn_version, self._drawn_at, self._drawn_in_full = -1, 0.0, False
+        self._drawn_version, self._drawn_at, self._rendered_in_full = -1, 0.0, False
         self._began_at = 0.0
         self._seconds_per_pixel = 0.0
         self._sent: deque[float] = deque(maxlen=60)
@@ -143,7 +143,7 @@ class ClientStream:
         return self._settings
 
     def move(self, pose: Pose, sequence: int = 0) -> None:
-        """Sets the camera, clamped to what can be drawn; the same pose again, or an impossible one, changes nothing.
+        """Sets the camera, clamped to what can be rendered; the same pose again, or an impossible one, changes nothing.
 
         Args:
             pose: of the camera.
@@ -196,7 +196,7 @@ class ClientStream:
         self._change_playback(lambda playback, now: playback.play(now))
 
     def pause(self) -> None:
-        """Pauses; the image of this time is drawn in full."""
+        """Pauses; the image of this time is rendered in full."""
         self._change_playback(lambda playback, now: playback.pause(now))
 
     def seek(self, time: float) -> None:
@@ -252,12 +252,12 @@ class ClientStream:
             return 1.0
         earliest = max(self._retry_at, self._began_at + FRAME_GAP) - now
         if self._playback is not None and self._playback.since is not None:
-            if not self.playing:  # at the end: the last frame is drawn in full
+            if not self.playing:  # at the end: the last frame is rendered in full
                 self._playback = self._playback.pause(self._clock())
             self._dirty = True
         if self._dirty:
             return earliest
-        if not self._drawn_in_full:
+        if not self._rendered_in_full:
             return max(earliest, self._moved_at + REST_AFTER - now)
         if self._session.version != self._drawn_version:
             return max(earliest, self._drawn_at + REFRESH - now)
@@ -298,7 +298,7 @@ class ClientStream:
         in_full = in_full and (not moving or settings.quality <= MOVING_QUALITY)
         quality = settings.quality if in_full else min(settings.quality, MOVING_QUALITY)
         self._sink.send(image, quality, FrameInfo(sequence, seconds * 1e3, in_full, moving))
-        self._drawn_version, self._drawn_in_full, self._drawn_at = version, in_full, time.monotonic()
+        self._drawn_version, self._rendered_in_full, self._drawn_at = version, in_full, time.monotonic()
         self._sent.append(self._drawn_at)
         self._state = StreamReport(0.0, seconds * 1e3, width, height, caption)
         self._send_report()

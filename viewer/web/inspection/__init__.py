@@ -1,1 +1,1 @@
-"""What the page says of a scene beside its image: false colours, shapes, comparisons, scores, statistics."""
+"""What the page says of a scene alongside its image: comparisons, coverage, frustums, scores, statistics."""

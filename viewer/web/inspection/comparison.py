@@ -16,17 +16,17 @@ from luxel.render.metrics.evaluate import ground_truth
 from luxel.render.metrics.image_metrics import psnr
 from luxel.render.primitives import Parameters
 from luxel.render.scene import Scene
-from luxel.scenes.captures.images.true_ids import have_ids, read_ids
+from luxel.scenes.captures.true_ids import have_ids, read_ids
 from luxel.viewer.segmenting import solid_ious, solid_overlaps
-from luxel.viewer.web.images.shading import (
+from luxel.viewer.web.session import Session
+from luxel.viewer.web.shading.legend import EMBER, SIGNED, Caption, Legend, false_colour
+from luxel.viewer.web.shading.shading import (
     DisplaySettings,
     Painter,
     Sample,
     as_uint8,
     render_frame,
 )
-from luxel.viewer.web.inspection.legend import EMBER, SIGNED, Caption, Legend, false_colour
-from luxel.viewer.web.session import Session
 
 LUMINANCE = (0.2126, 0.7152, 0.0722)  # Rec. 709, of the colours as they are stored
 BORDER = 0.08  # grey level around the image
@@ -36,14 +36,14 @@ SAME_TURN = 3e-3  # radians, likewise
 
 @dataclass(frozen=True)
 class Compared:
-    """A view's photograph and the render of its camera.
+    """A view's image and the render of its camera.
 
     Args:
         name: of the view.
-        truth, render: colours in [0, 1], [H, W, 3] in the photograph's pixels.
+        truth, render: colours in [0, 1], [H, W, 3] in the image's pixels.
         psnr: dB, weighted as in `luxel.render.metrics.evaluate.evaluate`.
-        iou: mean IoU of the objects that are seen with the true solids, 0 to 1, as `luxel eval` has it; None: there are
-            no objects, or no true ids of the view.
+        iou: mean IoU of the objects that are visible with the true solids, 0 to 1, as `luxel eval` has it; None: there
+            are no objects, or no true ids of the view.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Photograph:
+class ViewImage:
     """A view with its pixels in memory, and its true ids, uint8 [H, W], if it has any."""
 
     view: View
@@ -68,7 +68,7 @@ class Photograph:
 
 
 def split_image(compared: Compared, split: float, scale: float) -> tuple[Tensor, Legend | None]:
-    """The photograph left of a share ``split`` of the width, the render right of it."""
+    """The image left of a share ``split`` of the width, the render right of it."""
     column = round(split * compared.truth.shape[1])
     return torch.cat([compared.truth[:, :column], compared.render[:, column:]], dim=1), None
 
@@ -80,7 +80,7 @@ def difference_image(compared: Compared, split: float, scale: float) -> tuple[Te
 
 
 def luminance_image(compared: Compared, split: float, scale: float) -> tuple[Tensor, Legend | None]:
-    """Luminance of the render minus that of the photograph, from -``scale`` (too dark) to ``scale`` (too bright)."""
+    """Luminance of the render minus that of the image, from -``scale`` (too dark) to ``scale`` (too bright)."""
     weights = compared.truth.new_tensor(LUMINANCE)
     error = (compared.render - compared.truth) @ weights
     bar = Legend(f"-{scale:.3g} too dark", f"+{scale:.3g} too bright", SIGNED)
@@ -105,14 +105,14 @@ MODES: dict[str, Callable[[Compared, float, float], tuple[Tensor, Legend | None]
 class Comparer:
     """Draws the comparison while the camera of a page stands at a view; a `Painter` of the page's images.
 
-    The render is made with the view's own camera in the photograph's pixels, whatever the window, so that the PSNR is
-    that of the evaluation. It is kept until the scene or its appearance changes. Photographs are read in a thread of
+    The render is made with the view's own camera in the image's pixels, whatever the window, so that the PSNR is
+    that of the evaluation. It is retained until the scene or its appearance changes. Images are read in a thread of
     their own: nothing waits for the disk.
 
     Args:
         session: its views, and the version of its scene.
         radius: of the scene, capture units.
-        on_change: called when a photograph has been read; the page must draw again.
+        on_change: called when an image has been read; the page must draw again.
 
     Attributes:
         mode, split, scale: which image of MODES, and what it is given.
@@ -127,7 +127,7 @@ class Comparer:
         self._session, self._radius, self._on_change = session, radius, on_change
         self._views: Sequence[View] = session.views
         self._poses = poses_of(self._views)
-        self._photographs: dict[str, Photograph | str] = {}
+        self._photographs: dict[str, ViewImage | str] = {}
         self._key: Any = None
         self._compared: Compared | None = None
         self._lock = threading.Lock()
@@ -149,7 +149,7 @@ class Comparer:
         view = self.view_at(camera)
         photograph = None if view is None else self._photograph(view)
         self.name = "" if view is None else view.name
-        if not isinstance(photograph, Photograph):
+        if not isinstance(photograph, ViewImage):
             return None if self.under is None else self.under.paint(scene, camera, settings)
         compared = self._compare(scene, photograph, settings)
         image, legend = MODES[self.mode](compared, self.split, self.scale)
@@ -169,7 +169,7 @@ class Comparer:
         return None if self.under is None else self.under.sample(scene, camera, settings, column, row)
 
     def problem(self, name: str) -> str:
-        """Why the photograph of a view cannot be shown; empty if it can, or is not known yet."""
+        """Why the image of a view cannot be shown; empty if it can, or is not known yet."""
         photograph = self._photographs.get(name)
         return photograph if isinstance(photograph, str) else ""
 
@@ -179,11 +179,11 @@ class Comparer:
             self._photographs = {}
         self._key = self._compared = None
 
-    def _photograph(self, view: View) -> Photograph | str | None:
+    def _photograph(self, view: View) -> ViewImage | str | None:
         """The view with what is compared in memory, or why they cannot be read; None while they are being read."""
         with self._lock:
             if view.name not in self._photographs:
-                self._photographs = {view.name: ""}  # one at a time: photographs are large
+                self._photographs = {view.name: ""}  # one at a time: images are large
                 threading.Thread(target=self._read, args=(view,), daemon=True).start()
             return self._photographs[view.name] or None
 
@@ -191,7 +191,7 @@ class Comparer:
         try:
             pixels = view.read()
             ids = read_ids(view) if have_ids([view]) else None
-            read: Photograph | str = Photograph(replace(view, read=lambda: pixels), ids)
+            read: ViewImage | str = ViewImage(replace(view, read=lambda: pixels), ids)
         except Exception as error:  # a missing file costs its comparison, not the page
             read = f"{view.name} cannot be read: {error}"
         with self._lock:
@@ -199,7 +199,7 @@ class Comparer:
                 self._photographs[view.name] = read
         self._on_change()
 
-    def _compare(self, scene: Scene, photograph: Photograph, settings: DisplaySettings) -> Compared:
+    def _compare(self, scene: Scene, photograph: ViewImage, settings: DisplaySettings) -> Compared:
         view = photograph.view
         appearance = (settings.background, settings.antialiased, settings.splat_scale)
         key = (self._session.version, view.name, settings.near, settings.far, *appearance)
@@ -217,7 +217,7 @@ class Comparer:
         return compared
 
 
-def mean_iou(scene: Parameters | None, photograph: Photograph, settings: DisplaySettings) -> float | None:
+def mean_iou(scene: Parameters | None, photograph: ViewImage, settings: DisplaySettings) -> float | None:
     """Mean IoU of the objects that a view shows with the true solids, 0 to 1; None where that cannot be compared."""
     source = settings.objects
     if photograph.ids is None or source is None or scene is None:

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from luxel.render.geometry.camera import View
-from luxel.viewer.web.images.shading import DisplaySettings, depth_map
-from luxel.viewer.web.inspection.visibility import DepthMap, SeenCount, count_views
 from luxel.viewer.web.session import Session
+from luxel.viewer.web.shading.shading import DisplaySettings, depth_map
+from luxel.viewer.web.shading.visibility import DepthMap, VisibilityCount, count_views
 
 log = logging.getLogger("luxel.viewer")
 
@@ -53,14 +53,14 @@ class Coverage:
         """How many views are counted."""
         return len(self._views)
 
-    def count(self, points: Tensor) -> SeenCount:
+    def count(self, points: Tensor) -> VisibilityCount:
         """The views that see points, [P, 3], by the newest maps; starts to render new ones where they are old."""
         with self._lock:
             if self._thread is None and self._session.version != self._version and self._listeners:
                 self._thread = threading.Thread(target=self._run, name="luxel-coverage", daemon=True)
                 self._thread.start()
             maps = list(self._maps)
-        return SeenCount(count_views(points, maps), len(maps), len(self._views))
+        return VisibilityCount(count_views(points, maps), len(maps), len(self._views))
 
     def listen(self, changed: Callable[[], None]) -> None:
         """Calls ``changed`` from another thread when there are new maps; maps are rendered while anything listens."""

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 
 from luxel.render.geometry.camera import View
-from luxel.viewer.web.inspection.legend import Legend, false_colour
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.page import Page
+from luxel.viewer.web.shading.legend import Legend, false_colour
 
 MAX_FRUSTUMS = 64
 NEAR = 2.0  # sizes of a frustum within which it is hidden: its thumbnail would lie before the scene

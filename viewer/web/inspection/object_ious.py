@@ -8,10 +8,10 @@ import torch
 
 from luxel.render.geometry.camera import View
 from luxel.render.primitives import Parameters
-from luxel.scenes.captures.images.true_ids import have_ids, read_ids
+from luxel.scenes.captures.true_ids import have_ids, read_ids
 from luxel.viewer.segmenting import solid_ious, solid_overlaps
-from luxel.viewer.web.inspection.object_colours import ObjectSource
 from luxel.viewer.web.session import Session
+from luxel.viewer.web.shading.object_colours import ObjectSource
 
 
 def views_with_ids(session: Session) -> Sequence[View]:

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from luxel.render.geometry.camera import Camera
+from luxel.render.ops.raster.blend_splats import BlendSettings
 from luxel.render.primitives.parameters import Viewing
-from luxel.render.raster.pipeline import BlendSettings, bin_tiles, project
+from luxel.render.raster.pipeline import bin_tiles, project
 from luxel.render.raster.rasterize import DILATION, MAX_ALPHA
 
 BINS = 40

@@ -11,10 +11,10 @@ import torch
 
 from luxel.render.geometry.camera import Camera, View
 from luxel.render.metrics.evaluate import evaluate
-from luxel.render.runs.folder.strict_json import read_object
+from luxel.render.runs.strict_json import read_object
 from luxel.render.scene import Draw, Layers, Scene
-from luxel.viewer.web.images.shading import DisplaySettings
 from luxel.viewer.web.session import Session
+from luxel.viewer.web.shading.shading import DisplaySettings
 
 REPORT = Path("eval") / "report.json"  # in a run folder, as `luxel train` and `luxel eval` write it
 
@@ -36,14 +36,14 @@ def measure_scores(
     on_score: Callable[[str, float], None],
     cancelled: Callable[[], bool],
 ) -> None:
-    """Renders all views of a session one by one and compares them with their photographs.
+    """Renders all views of a session one by one and compares them with their images.
 
-    The scene is borrowed for one view at a time, and not while a photograph is read.
+    The scene is borrowed for one view at a time, and not while an image is read.
 
     Args:
         session: its scene and views.
         settings: background, clipping, antialiasing and splat scale as the page shows them.
-        on_score: called with the name of each view and its PSNR in dB; NaN where the photograph cannot be read.
+        on_score: called with the name of each view and its PSNR in dB; NaN where the image cannot be read.
         cancelled: called before each view; True ends the measurement.
     """
     for view in session.views:

@@ -37,11 +37,11 @@ class Bounds(NamedTuple):
 
 def bounds_of(centres: Tensor) -> Bounds | None:
     """Box around points [N, 3] without the outermost hundredth along each axis; None where none is finite."""
-    places = centres.detach()[:: max(1, len(centres) // SOME)].float().cpu()
-    places = places[torch.isfinite(places).all(-1)].numpy()
-    if len(places) == 0:
+    positions = centres.detach()[:: max(1, len(centres) // SOME)].float().cpu()
+    positions = positions[torch.isfinite(positions).all(-1)].numpy()
+    if len(positions) == 0:
         return None
-    low, high = np.quantile(places, [OUTERMOST, 1 - OUTERMOST], axis=0)
+    low, high = np.quantile(positions, [OUTERMOST, 1 - OUTERMOST], axis=0)
     return Bounds(low, high)
 
 

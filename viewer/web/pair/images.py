@@ -12,7 +12,7 @@ import torch
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
-from luxel.viewer.web.inspection.legend import EMBER, SIGNED, Legend, false_colour, spread
+from luxel.viewer.web.shading.legend import EMBER, SIGNED, Legend, false_colour, spread
 
 FIELDS = ("rgb", "alpha", "depth", "normals", "count", "seen")  # of a frame, one value or row a pixel
 DIVIDER = 2  # px, width of the line between two images

@@ -15,7 +15,12 @@ from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import Camera
 from luxel.render.metrics.image_metrics import psnr
 from luxel.render.scene import Scene
-from luxel.viewer.web.images.shading import (
+from luxel.viewer.web.inspection.coverage import coverage_of
+from luxel.viewer.web.pair.images import DIFFERENCES, divide, joined, write_name
+from luxel.viewer.web.pair.session import PairSession, Side
+from luxel.viewer.web.shading.emptiness import is_empty, why_empty, write_on
+from luxel.viewer.web.shading.legend import Caption, legend_of
+from luxel.viewer.web.shading.shading import (
     DisplaySettings,
     Sample,
     as_uint8,
@@ -24,11 +29,6 @@ from luxel.viewer.web.images.shading import (
     require_output,
     sample,
 )
-from luxel.viewer.web.inspection.coverage import coverage_of
-from luxel.viewer.web.inspection.emptiness import is_empty, why_empty, write_on
-from luxel.viewer.web.inspection.legend import Caption, legend_of
-from luxel.viewer.web.pair.images import DIFFERENCES, divide, joined, write_name
-from luxel.viewer.web.pair.session import PairSession, Side
 
 MISSING = 0.08  # grey level of an image that a scene does not have
 MIN_WRITABLE = 60  # px: narrower parts have no room for a sentence
@@ -36,14 +36,14 @@ MIN_WRITABLE = 60  # px: narrower parts have no room for a sentence
 
 @dataclass(frozen=True)
 class Part:
-    """What was drawn of one scene.
+    """What was rendered of one scene.
 
     Args:
         side: the scene.
         frame: as the output of the page needs it; None: the scene has no such output.
         background: [3].
-        message: why nothing is seen of it; empty where something is.
-        ms: time of the render; 0 where the scene was not drawn.
+        message: why nothing is visible of it; empty where something is.
+        ms: time of the render; 0 where the scene was not rendered.
     """
 
     side: Side
@@ -57,7 +57,7 @@ class PairPainter:
     """Draws the images of a page that shows two scenes; a `Painter`.
 
     Both scenes are rendered with the camera of the page in full, so that parts and differences fit together to the
-    pixel; a scene of which nothing would be seen is not rendered. False colours have one scale for both.
+    pixel; a scene of which nothing would be visible is not rendered. False colours have one scale for both.
 
     Args:
         session: the scenes.

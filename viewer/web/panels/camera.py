@@ -38,7 +38,7 @@ class CameraPanel(Panel):
         )
         self._up.on_update(lambda _: self._set_up(self._up.value))
         self._down = gui.add_button(
-            "This is down", hint="Then click a place on the floor: its surface becomes horizontal"
+            "This is down", hint="Then click a position on the floor: its surface becomes horizontal"
         )
         self._down.on_click(lambda _: self._wait_for_floor(True))
 
@@ -128,7 +128,7 @@ class CameraPanel(Panel):
         if click.sample.normal is None:
             self.page.client.add_notification(
                 "There is no surface",
-                "Click a place on the floor that is not transparent.",
+                "Click a position on the floor that is not transparent.",
                 auto_close_seconds=6,
             )
             return

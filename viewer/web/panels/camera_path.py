@@ -185,7 +185,7 @@ class CameraPathPanel(Panel):
         self._lines.draw(self._keyframes, path, self._index())
 
     def _scrub(self) -> None:
-        """Shows the place of the path that the timeline says."""
+        """Shows the position of the path that the timeline says."""
         path = self.path()
         self.page.begin_motion()
         self._show_frame(path, round(self._place.value * (len(path.cameras) - 1)))

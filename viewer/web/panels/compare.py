@@ -1,4 +1,4 @@
-"""Compare: photograph and render of a view under one slider, and the error between them."""
+"""Compare: image and render of a view under one slider, and the error between them."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import numpy as np
 from luxel.render.geometry.camera import poses_of
 from luxel.viewer.web.images.stream import StreamReport
 from luxel.viewer.web.inspection.comparison import MODES, Comparer
-from luxel.viewer.web.inspection.legend import legend_of
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import table
 from luxel.viewer.web.session import Session
+from luxel.viewer.web.shading.legend import legend_of
 
 
 class ComparePanel(Panel):
-    """Shows the photograph beside the render wherever the camera stands at a view, until its switch is off."""
+    """Shows the image alongside the render wherever the camera stands at a view, until its switch is off."""
 
     title = "Compare"
     unfolded = False
 
     @classmethod
     def available(cls, session: Session) -> bool:
-        """Where there are photographs."""
+        """Where there are images."""
         return len(session.views) > 0
 
     def build(self, gui: Any, order: float) -> None:
@@ -31,13 +31,11 @@ class ComparePanel(Panel):
         page = self.page
         self._comparer = Comparer(page.session, page.extent.radius, self._refresh)
         self._on = gui.add_checkbox(
-            "Compare", False, hint="Photograph against render at the camera of a view; starts at the nearest"
+            "Compare", False, hint="Image against render at the camera of a view; starts at the nearest"
         )
         step = gui.add_button_group("View", ["◀ Previous", "Next ▶"])
         mode = gui.add_dropdown("Image", list(MODES))
-        self._split = gui.add_slider(
-            "Split", 0, 100, 1, 50, hint="Percent of the width that the photograph takes"
-        )
+        self._split = gui.add_slider("Split", 0, 100, 1, 50, hint="Percent of the width that the image takes")
         self._scale = gui.add_slider(
             "Error scale",
             0.01,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from luxel.viewer.web.images.shading import VIEW_OUTPUTS
 from luxel.viewer.web.images.stream import ClientStream
 from luxel.viewer.web.inspection.coverage import coverage_of
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.session import Session
+from luxel.viewer.web.shading.shading import VIEW_OUTPUTS
 
 
 class CoveragePanel(Panel):

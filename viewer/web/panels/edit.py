@@ -12,7 +12,7 @@ from typing import Any
 from luxel.render.errors import LuxelError
 from luxel.render.storage.journal import scratch_folder
 from luxel.scenes import formats_for
-from luxel.scenes.files.scenes.registry import find_format
+from luxel.scenes.files.registry import find_format
 from luxel.viewer.edit import MODES, Document, operations
 from luxel.viewer.scene_loading.runs import unused_path
 from luxel.viewer.web.editing import TOOLS, SceneEditor, Tool, Workspace
@@ -55,7 +55,7 @@ class EditPanel(Panel):
         self._hint = gui.add_markdown("", visible=False)
         self._mode = gui.add_dropdown("Selection", MODES, hint="How a new selection joins the old one")
         self._through = gui.add_checkbox(
-            "Through", False, hint="Regions of the image also select what lies behind other primitives"
+            "Through", False, hint="Regions of the image also select primitives that others occlude"
         )
         self._build_tools(gui)
         self._build_buttons(gui)
@@ -139,7 +139,7 @@ class EditPanel(Panel):
         buttons.on_click(lambda _: act())
 
     def _build_resume(self, gui: Any) -> None:
-        """A button for edits of an earlier session; looking for them reads the whole scene, so in a thread."""
+        """A button for edits of an earlier session; looking for them reads the complete scene, so in a thread."""
         button = gui.add_button(
             "Restore edits", visible=False, hint="Edits of an earlier session of this scene"
         )
@@ -182,7 +182,7 @@ class EditPanel(Panel):
             self._tool.stop()
 
     def _choose(self, name: str) -> None:
-        """Starts a tool in place of the active one."""
+        """Starts a tool instead of the active one."""
         if self._tool is not None:
             self._tool.show(False)
         self._tool = self._tools.get(name)

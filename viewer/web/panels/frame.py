@@ -39,7 +39,7 @@ class FramePanel(Panel):
         self._shown = (numbers, error)
 
     def _reduced(self, report: StreamReport) -> str:
-        """How much smaller than asked for an image is that was drawn while the camera moved."""
+        """How much smaller than asked for an image is that was rendered while the camera moved."""
         camera = self.page.client.camera
         full = camera.image_width * self.page.stream.settings.resolution
         share = report.width / max(1.0, min(full, MAX_SIDE))

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from luxel.viewer.web.images.shading import Sample
 from luxel.viewer.web.page import Click
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import table
+from luxel.viewer.web.shading.shading import Sample
 
 MARKER = 0.005  # radius of the marker, in distances from the camera
 

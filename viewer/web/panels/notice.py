@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from luxel.viewer.web.images.stream import StreamReport
-from luxel.viewer.web.inspection.legend import notice_of
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import as_text
+from luxel.viewer.web.shading.legend import notice_of
 
 
 class NoticePanel(Panel):
-    """Says why nothing is seen; not there while something is."""
+    """Says why nothing is visible; not there while something is."""
 
     def build(self, gui: Any, order: float) -> None:
         """Adds the notice and the button, both hidden."""

@@ -73,7 +73,7 @@ class ObjectsPanel(Panel):
         )
         self._group(
             gui,
-            "Hidden objects are not drawn, but saved",
+            "Hidden objects are not rendered, but saved",
             ("Hide object", lambda d, o: d.apply(edits.hide_object(d.state, o))),
             ("Show object", lambda d, o: d.apply(edits.show_object(d.state, o))),
         )

@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from luxel.viewer.web.images.shading import VIEW_OUTPUTS
 from luxel.viewer.web.images.stream import ClientStream, StreamReport
 from luxel.viewer.web.inspection.coverage import Coverage, coverage_of
-from luxel.viewer.web.inspection.legend import legend_of
 from luxel.viewer.web.inspection.view_scores import read_scores
 from luxel.viewer.web.navigate import first_pose
 from luxel.viewer.web.pair.painter import PairPainter
@@ -16,6 +14,8 @@ from luxel.viewer.web.pair.session import PairSession, Side
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import as_text, table
 from luxel.viewer.web.session import Session
+from luxel.viewer.web.shading.legend import legend_of
+from luxel.viewer.web.shading.shading import VIEW_OUTPUTS
 
 BESIDE, DIFFERENCE = "side by side", "difference"
 FIT = ("Left scene", "Right scene")
@@ -55,7 +55,7 @@ class PairPanel(Panel):
             visible=False,
         )
         swap = gui.add_button("Swap sides")
-        fit = gui.add_button_group("Fit camera", FIT, hint=f"Shows one scene whole. {EDITING}")
+        fit = gui.add_button_group("Fit camera", FIT, hint=f"Shows one scene in full. {EDITING}")
         self._numbers = gui.add_html(table(self._rows()))
         self._shown = ""
 
@@ -101,9 +101,9 @@ class PairPanel(Panel):
         """Label and text of the figures of both scenes, as they are shown."""
         times = {part.side.name: part.ms for part in self._painter.parts}
         rows = []
-        for place, side in zip(("Left", "Right"), self._painter.sides, strict=True):
+        for position, side in zip(("Left", "Right"), self._painter.sides, strict=True):
             status = side.session.status()
-            rows.append((place, side.name))
+            rows.append((position, side.name))
             if (step := status.get("step")) is not None:
                 rows.append(("– step", f"{step:,}{'' if status.get('done') else ', is training'}"))
             rows.append((f"– {side.session.about.noun}", f"{status.get('count', 0):,}"))
@@ -114,7 +114,7 @@ class PairPanel(Panel):
 
     def report(self, report: StreamReport) -> None:
         """Shows the figures, and the colour bar of false colours; sends only what changed."""
-        own = report.caption == self._painter.caption  # else at a photograph, which has a bar of its own
+        own = report.caption == self._painter.caption  # else at an image, which has a bar of its own
         legend = legend_of(self._painter.caption) if own else None
         text = table(self._rows()) + (legend.as_html() if legend else "")
         if text != self._shown:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from luxel.viewer.web.images.shading import OBJECT_OUTPUTS, OVERLAY, output_named, outputs_of
 from luxel.viewer.web.images.stream import StreamReport
-from luxel.viewer.web.inspection.legend import legend_of
 from luxel.viewer.web.panels.objects import ObjectsPanel
 from luxel.viewer.web.panels.panel import Panel
+from luxel.viewer.web.shading.legend import legend_of
+from luxel.viewer.web.shading.shading import OBJECT_OUTPUTS, OVERLAY, output_named, outputs_of
 
 
 class ShowPanel(Panel):
@@ -62,8 +62,8 @@ class ShowPanel(Panel):
                 hint=f"Scales all {about.noun}",
                 visible="scale" in about.options,
             )
-            near = gui.add_number("Near", 0.01, min=1e-4, hint="Nothing closer is drawn (capture units)")
-            far = gui.add_number("Far", 1e6, min=1e-3, hint="Nothing farther is drawn (capture units)")
+            near = gui.add_number("Near", 0.01, min=1e-4, hint="Nothing closer is rendered (capture units)")
+            far = gui.add_number("Far", 1e6, min=1e-3, hint="Nothing farther is rendered (capture units)")
         for control, settings in (
             (output, lambda: {"output": output.value}),
             (overlay, lambda: {"overlay": overlay.value / 100}),

@@ -35,7 +35,7 @@ class TimePanel(Panel):
         self._button = gui.add_button("Play", icon=viser.Icon.PLAYER_PLAY)
         seconds = play_seconds(times)
         speed = gui.add_slider(
-            "Speed", 0.1, 4.0, 0.1, 1.0, hint=f"At 1 the whole range takes {seconds:.3g} seconds"
+            "Speed", 0.1, 4.0, 0.1, 1.0, hint=f"At 1 the full range takes {seconds:.3g} seconds"
         )
         loop = gui.add_checkbox("Loop", True, hint="Start again at the end")
 

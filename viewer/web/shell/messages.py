@@ -6,12 +6,13 @@ Page to server, JSON text of at most MAX_MESSAGE characters:
   moved the control;
 * ``{"type": "seek", "time": t}``: the time of a dynamic scene;
 * ``{"type": "act", "name": "reset"}``: one of ACTIONS;
-* ``{"type": "focus", "u": u, "v": v, "double": false}``: flies to the point that is seen at a place of the image, from
-  (0, 0) at the upper left to (1, 1) at the lower right corner; ``double``: by a double click, which a tool may need.
+* ``{"type": "focus", "u": u, "v": v, "double": false}``: flies to the point that is visible at a position in the image,
+  from (0, 0) at the upper left to (1, 1) at the lower right corner; ``double``: by a double click, which a tool may
+  need.
 
-Server to page, JSON text: objects whose ``type`` is ``hello`` (first, see `PageShell.hello`), ``values`` (kept controls
-that have changed, by name) or ``state`` (see `PageShell.state`). Of one type only the newest is sent, so that nothing
-queues on a slow link.
+Server to page, JSON text: objects whose ``type`` is ``hello`` (first, see `PageShell.hello`), ``values`` (retained
+controls that have changed, by name) or ``state`` (see `PageShell.state`). Of one type only the newest is sent, so that
+nothing queues on a slow link.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class ActionMessage:
 
 @dataclass(frozen=True)
 class FocusMessage:
-    """Flies to what is seen at (u, v) of the image, both in [0, 1]; ``double``: by a double click."""
+    """Flies to what is visible at (u, v) of the image, both in [0, 1]; ``double``: by a double click."""
 
     u: float
     v: float

@@ -1,4 +1,4 @@
-"""The server's end of what lies around the image of one page: kept controls, actions, and what the page is sent."""
+"""The server's end of what lies around the image of one page: retained controls, actions, and what the page is sent."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PageShell:
 
     Args:
         page: the page, its panels built.
-        panels: of the page; the controls that they list in ``kept`` are kept by the browser.
+        panels: of the page; the controls that they list in ``kept`` are retained by the browser.
     """
 
     def __init__(self, page: Page, panels: Sequence[Panel]) -> None:
@@ -54,12 +54,12 @@ class PageShell:
             self._send = _discard
 
     def values(self) -> dict[str, Any]:
-        """The kept controls by name, their values as JSON has them."""
+        """The retained controls by name, their values as JSON has them."""
         values = ((name, handle.value) for name, handle in self._controls.items())
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
 
     def hello(self) -> dict[str, Any]:
-        """What the scripts need to know: a key of the scene, its size, outputs and times, and the kept controls."""
+        """What the scripts need to know: a key of the scene, its size, outputs and times, and the retained controls."""
         page, session = self._page, self._page.session
         output = self._controls.get("Show/Output")
         return {
@@ -120,7 +120,7 @@ class PageShell:
         try:
             checked = checked_value(handle, value)
         except Refused as refused:
-            log.debug("A kept value of %s was refused: %s.", name, refused)
+            log.debug("A stored value of %s was refused: %s.", name, refused)
             self._send({"type": "values", "values": self.values()})
             return
         handle.value = tuple(checked) if isinstance(handle.value, tuple) else checked
@@ -165,8 +165,8 @@ def commands_of(gui: Any) -> list[tuple[str, str]]:
 def scene_key(page: Page) -> str:
     """A key under which a browser keeps views: the same for a scene, also after the viewer was started again."""
     extent = page.extent
-    place = np.round([*extent.centre, extent.radius], 2).tolist()
-    text = f"{page.session.name} {page.session.about.noun} {place if page.session.views else ''}"
+    position = np.round([*extent.centre, extent.radius], 2).tolist()
+    text = f"{page.session.name} {page.session.about.noun} {position if page.session.views else ''}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

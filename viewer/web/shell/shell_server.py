@@ -1,4 +1,4 @@
-"""The websockets of the scripts around the image, beside those of viser and of the image streams."""
+"""The websockets of the scripts around the image, alongside those of viser and of the image streams."""
 
 from __future__ import annotations
 

@@ -19,9 +19,9 @@ class Figures:
 
     Args:
         images: number of images drawn.
-        fps: images drawn in the last second, by the gaps between them; 0 for fewer than three.
-        latency_ms, latency_p95_ms: from a frame of the page until the image of its camera was drawn, median and 95th
-            percentile; None before the first.
+        fps: images displayed in the last second, by the gaps between them; 0 for fewer than three.
+        latency_ms, latency_p95_ms: from a frame of the page until the image of its camera was displayed, median and
+            95th percentile; None before the first.
         render_ms, encode_ms, decode_ms: medians; waiting excluded.
         kilobytes: median size of an image, 1000 bytes.
         encoding: what most images were: JPEG, PNG or a video codec.
@@ -79,12 +79,12 @@ class StreamFigures:
                     self._drawn.popleft()
 
     def forget_sent(self) -> None:
-        """Forgets images that were not drawn: their connection ended."""
+        """Forgets images that were not displayed: their connection ended."""
         with self._lock:
             self._sent.clear()
 
     def summary(self, seconds: float = WINDOW) -> Figures | None:
-        """The figures of the last ``seconds``, at most WINDOW; None if nothing was drawn in them."""
+        """The figures of the last ``seconds``, at most WINDOW; None if nothing was displayed in them."""
         now = self._clock()
         with self._lock:
             recent = [one for one in self._drawn if now - one.at < min(seconds, WINDOW)]

@@ -1,4 +1,4 @@
-"""Websockets of the viewer's own beside viser's: each names a key that its page got through viser."""
+"""Websockets of the viewer's own alongside viser's: each names a key that its page got through viser."""
 
 from __future__ import annotations
 

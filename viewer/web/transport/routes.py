@@ -1,4 +1,4 @@
-"""What the viewer serves beside viser on viser's port: scripts, images, and the websockets of the image streams.
+"""What the viewer serves next to viser on viser's port: scripts, images, and the websockets of the image streams.
 
 viser's page is a single file. One script of ours is put in front of its own; it runs before them.
 """

@@ -18,7 +18,7 @@ from luxel.viewer.web.transport.encoders import as_array, encode_jpeg, encode_pn
 from luxel.viewer.web.transport.figures import StreamFigures
 from luxel.viewer.web.transport.link import Link
 from luxel.viewer.web.transport.video import NAMES, MotionVideo
-from luxel.viewer.web.transport.wire import DrawnMessage, ImageHeader
+from luxel.viewer.web.transport.wire import DisplayedMessage, ImageHeader
 
 log = logging.getLogger("luxel.viewer")
 
@@ -200,7 +200,7 @@ class StreamSink:
             self._unsent.discard(number)
             self._changed.notify_all()
 
-    def drawn(self, message: DrawnMessage) -> None:
+    def drawn(self, message: DisplayedMessage) -> None:
         """Takes the acknowledgement of an image and of all before it."""
         self.figures.drawn(message.image, message.decode_ms, message.latency_ms)
         self._link.received(message.image, message.decode_ms)
@@ -294,7 +294,7 @@ class PageSink:
             self._viser_image = True
             self._viser.send(image, quality, info)
 
-    def drawn(self, message: DrawnMessage) -> None:
+    def drawn(self, message: DisplayedMessage) -> None:
         """Takes the acknowledgement of an image of the stream."""
         self.stream.drawn(message)
         if self._viser_image and self.stream.connected:

@@ -1,4 +1,4 @@
-"""The websockets of the image streams, beside those of viser."""
+"""The websockets of the image streams, alongside those of viser."""
 
 from __future__ import annotations
 

@@ -168,17 +168,17 @@ class MotionVideo:
             return None
         bits = int(min(max(SHARE * 8 * speed, BITS[0]), BITS[1]))
         try:
-            kept = self._encoder
-            fits = kept is not None and (kept.codec, kept.size) == (codec, (width, height))
+            retained = self._encoder
+            fits = retained is not None and (retained.codec, retained.size) == (codec, (width, height))
             if (
-                kept is None
+                retained is None
                 or not fits
                 or self._encoder_of != offers
-                or not 1 / CHANGE < bits / kept.bits < CHANGE
+                or not 1 / CHANGE < bits / retained.bits < CHANGE
             ):
-                kept, self._encoder_of = VideoEncoder(codec, width, height, bits), offers
-                self._encoder = kept
-            return kept.encode(image, at)
+                retained, self._encoder_of = VideoEncoder(codec, width, height, bits), offers
+                self._encoder = retained
+            return retained.encode(image, at)
         except Exception as error:  # whatever FFmpeg raises: JPEG files serve too
             log.warning("Video could not be encoded; from now on JPEG files are sent. %s", error)
             self._codecs = tuple(name for name in self._codecs if name != codec)

@@ -7,7 +7,7 @@ Page to server, JSON text:
   world [3, 4] in rows, OpenCV axes; ``fov`` is vertical, in radians; the size is that of the canvas in device pixels.
   Sent at most once per animation frame, only if it changed and little waits to be sent.
 * ``{"type": "drawn", "image": k, "decode": ms, "latency": ms or null}``: image k is on the page. ``latency`` is the
-  time from the frame whose camera the image shows until it was drawn, by the clock of the page; null for a further
+  time from the frame whose camera the image shows until it was displayed, by the clock of the page; null for a further
   image of the same camera.
 * ``{"type": "decoders", "video": ["h264", "vp8"]}``: the video codecs that the page decodes, after it has connected;
   again where one has failed, without it. The next frame of video then needs none before it.
@@ -51,13 +51,14 @@ class CameraMessage:
 
 
 @dataclass(frozen=True)
-class DrawnMessage:
+class DisplayedMessage:
     """An image is on the page.
 
     Args:
         image: its number.
         decode_ms: time the page took to decode it.
-        latency_ms: from the frame whose camera it shows until it was drawn; None for a further image of that camera.
+        latency_ms: from the frame whose camera it shows until it was displayed; None for a further image of that
+            camera.
     """
 
     image: int
@@ -131,7 +132,7 @@ def camera_text(sequence: int, pose: Pose) -> str:
     return json.dumps({"type": "camera", "sequence": sequence, "matrix": matrix.reshape(-1).tolist(), **size})
 
 
-def drawn_text(image: int, decode_ms: float = 0.0, latency_ms: float | None = None) -> str:
+def rendered_text(image: int, decode_ms: float = 0.0, latency_ms: float | None = None) -> str:
     """An acknowledgement as a page sends it."""
     return json.dumps({"type": "drawn", "image": image, "decode": decode_ms, "latency": latency_ms})
 
@@ -141,7 +142,7 @@ def decoders_text(codecs: tuple[str, ...]) -> str:
     return json.dumps({"type": "decoders", "video": list(codecs)})
 
 
-def parse(message: str | bytes) -> CameraMessage | DrawnMessage | DecodersMessage:
+def parse(message: str | bytes) -> CameraMessage | DisplayedMessage | DecodersMessage:
     """The message of a page.
 
     Raises:
@@ -152,7 +153,7 @@ def parse(message: str | bytes) -> CameraMessage | DrawnMessage | DecodersMessag
         return CameraMessage(count(fields.get("sequence"), "sequence", MAX_COUNT), _pose(fields))
     if fields.get("type") == "drawn":
         latency = None if fields.get("latency") is None else number(fields.get("latency"), "latency", 0, 1e7)
-        return DrawnMessage(
+        return DisplayedMessage(
             count(fields.get("image"), "image", MAX_COUNT),
             number(fields.get("decode"), "decode", 0, 1e7),
             latency,

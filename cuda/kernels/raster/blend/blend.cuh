@@ -11,7 +11,7 @@ namespace {
 
 // d image / d background is T_end: the gradient is a sum over all pixels, independent of the lists.
 template <int D> __global__ void __launch_bounds__(256) background_bwd_kernel(const luxel_blend_args args) {
-  const int64_t pixels = static_cast<int64_t>(args.width) * args.height;
+  const int64_t pixels = static_cast<int64_t>(args.binned.width) * args.binned.height;
   const int camera = blockIdx.y;
   float g[D] = {};
   for (int64_t p = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; p < pixels;
@@ -37,7 +37,7 @@ template <typename Algorithm, int D> int backward(const luxel_blend_args& args) 
   using Policy = typename Algorithm::Policy;
   const cudaStream_t stream = static_cast<cudaStream_t>(args.stream);
   Ordered o = {};
-  const bool ordered = args.deterministic && args.capacity > 0;
+  const bool ordered = args.deterministic && args.binned.capacity > 0;
   if (ordered) {
     LUXEL_CUDA(lay_out(args, Policy::kRow, o));
     if (args.workspace_bytes < o.bytes) return fail("workspace too small");
@@ -45,22 +45,23 @@ template <typename Algorithm, int D> int backward(const luxel_blend_args& args) 
   }
   if (Algorithm::template backward<D>(args) < 0) return -1;
   if (ordered) {
-    if (launch("number", number_kernel, blocks_for(args.capacity, 256), 256, 0, stream, o.positions, args.capacity) < 0) return -1;
-    LUXEL_CUDA(cub::DeviceRadixSort::SortPairs(o.sorting, o.sorting_bytes, args.instances, o.ids_sorted, o.positions,
-                                               o.positions_sorted, args.capacity, 0, index_bits(args), stream));
-    const dim3 grid(blocks_for(args.capacity, 8), numbers_per_lane(Policy::kRow + D));
+    const int64_t capacity = args.binned.capacity;
+    if (launch("number", number_kernel, blocks_for(capacity, 256), 256, 0, stream, o.positions, capacity) < 0) return -1;
+    LUXEL_CUDA(cub::DeviceRadixSort::SortPairs(o.sorting, o.sorting_bytes, args.binned.instances, o.ids_sorted, o.positions,
+                                               o.positions_sorted, args.binned.capacity, 0, index_bits(args), stream));
+    const dim3 grid(blocks_for(args.binned.capacity, 8), numbers_per_lane(Policy::kRow + D));
     if (launch("sum_rows", sum_rows_kernel<Policy::kRow, D>, grid, 256, 0, stream, args, o) < 0) return -1;
   }
   if (Algorithm::finish_backward(args) < 0) return -1;
   // One warp if the order must be fixed.
   if (args.g_background == nullptr) return 0;
-  return launch("background_bwd", background_bwd_kernel<D>, dim3(args.deterministic ? 1 : 128, args.cameras),
+  return launch("background_bwd", background_bwd_kernel<D>, dim3(args.deterministic ? 1 : 128, args.binned.cameras),
                 args.deterministic ? 32 : 256, 0, stream, args);
 }
 
 // Workspace bytes of a backward pass; row: kRow of the policy. Ignores pointers.
 inline int64_t blend_workspace(const luxel_blend_args& args, int row) {
-  if (!args.deterministic || args.capacity == 0) return 0;
+  if (!args.deterministic || args.binned.capacity == 0) return 0;
   Ordered o = {};
   LUXEL_CUDA(lay_out(args, row, o));
   return o.bytes;

@@ -13,30 +13,30 @@ namespace luxel {
 
 template <typename Policy, typename T, int D> void forward(const luxel_blend_args& args) {
 #pragma omp parallel for schedule(dynamic, 4)
-  for (int64_t tile = 0; tile < tile_count(args); ++tile)
+  for (int64_t tile = 0; tile < tile_count(args.binned); ++tile)
     args.median_depth ? forward_tile<Policy, T, D, true>(args, tile) : forward_tile<Policy, T, D, false>(args, tile);
 }
 
 template <typename Policy, typename T, int D> void backward(const luxel_blend_args& args) {
   constexpr int kWidth = Policy::kRow + D;
-  const int64_t tiles = tile_count(args);
+  const int64_t tiles = tile_count(args.binned);
   const bool absolute = Policy::kHasAbsolute && args.absolute;
   T* rows = static_cast<T*>(args.workspace);
-  T* g_backgrounds = rows + kWidth * args.capacity;
+  T* g_backgrounds = rows + kWidth * args.binned.capacity;
   std::memset(g_backgrounds, 0, sizeof(T) * D * tiles);
 #pragma omp parallel for schedule(dynamic, 4)
   for (int64_t tile = 0; tile < tiles; ++tile)
     absolute ? backward_tile<Policy, T, D, Policy::kHasAbsolute>(args, tile, rows, g_backgrounds + D * tile)
              : backward_tile<Policy, T, D, false>(args, tile, rows, g_backgrounds + D * tile);
   int64_t instances = 0;
-  for (int64_t tile = 0; tile < tiles; ++tile) instances = larger<int64_t>(instances, args.ranges[2 * tile + 1]);
-  const int64_t splats = static_cast<int64_t>(args.count) * args.cameras;
+  for (int64_t tile = 0; tile < tiles; ++tile) instances = larger<int64_t>(instances, args.binned.ranges[2 * tile + 1]);
+  const int64_t splats = static_cast<int64_t>(args.binned.count) * args.binned.cameras;
 #pragma omp parallel
   {
     const int parts = omp_get_num_threads(), part = omp_get_thread_num();
     const int64_t first = splats * part / parts, end = splats * (part + 1) / parts;
     for (int64_t i = 0; i < instances; ++i) {
-      const int64_t id = args.instances[i];
+      const int64_t id = args.binned.instances[i];
       if (id < first || id >= end) continue;
       const T* row = rows + kWidth * i;
       T* g_splat = out<T>(args.g_splats) + Policy::kRow * id;
@@ -48,7 +48,7 @@ template <typename Policy, typename T, int D> void backward(const luxel_blend_ar
   if (args.g_background)
     for (int64_t tile = 0; tile < tiles; ++tile)
       for (int d = 0; d < D; ++d)
-        out<T>(args.g_background)[tile / (tiles / args.cameras) * D + d] += g_backgrounds[D * tile + d];
+        out<T>(args.g_background)[tile / (tiles / args.binned.cameras) * D + d] += g_backgrounds[D * tile + d];
 }
 
 template <typename Policy, typename T> int blend_channels(const luxel_blend_args& args, bool back) {
@@ -69,7 +69,7 @@ template <typename Policy, typename T> int blend_channels(const luxel_blend_args
 
 // Workspace bytes of a backward pass; row: kRow of the policy.
 inline int64_t blend_workspace(const luxel_blend_args& args, int row) {
-  const int64_t numbers = (row + args.channels) * args.capacity + args.channels * tile_count(args);
+  const int64_t numbers = (row + args.channels) * args.binned.capacity + args.channels * tile_count(args.binned);
   return numbers * static_cast<int64_t>(args.dtype ? sizeof(double) : sizeof(float)) + 256;
 }
 

@@ -27,12 +27,12 @@ template <typename Policy, int D, bool kMedian, int R>
 __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongShared<Policy, D>& shared, int tile, int part) {
   constexpr int kThreads = LongShape<R>::kThreads, kW = LongShape<R>::kW, kH = LongShape<R>::kH;
   constexpr int kCount = Policy::kPiece, kLoads = loads(kCount, kThreads);
-  const Place<1> of_tile(args, tile);
+  const Place<1> of_tile(args.binned, tile);
   const int lane = threadIdx.x & 31, sub = threadIdx.x % kLongLanes, mine = threadIdx.x / kLongLanes;
   const int x0 = of_tile.x0 + part % (LUXEL_TILE / kW) * kW, y0 = of_tile.y0 + part / (LUXEL_TILE / kW) * kH;
   const int x = x0 + mine % kW, y = y0 + mine / kW;
-  const bool inside = x < args.width && y < args.height;
-  const int32_t begin = args.ranges[2 * tile], end = args.ranges[2 * tile + 1];
+  const bool inside = x < args.binned.width && y < args.binned.height;
+  const int32_t begin = args.binned.ranges[2 * tile], end = args.binned.ranges[2 * tile + 1];
   const float px = static_cast<float>(x) + 0.5f, py = static_cast<float>(y) + 0.5f;
   Gathered<D, kMedian> pixel;  // sums, count and median of this lane's splats; the same T in all lanes of the pixel
   if (!inside) pixel.transmittance = -1.0f;
@@ -47,7 +47,7 @@ __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongSha
 #pragma unroll
     for (int k = 0; k < kLoads; ++k) {
       const int32_t instance = start + static_cast<int32_t>(threadIdx.x) + k * kThreads;
-      id[k] = instance < end && brings<kCount, kThreads>(k) ? args.instances[instance] : -1;
+      id[k] = instance < end && brings<kCount, kThreads>(k) ? args.binned.instances[instance] : -1;
       fetch_splat(args, splat[k], id[k]);
     }
   };
@@ -96,7 +96,7 @@ __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongSha
       const Entry<Policy, D>& entry = shared.entries[k];
       const auto coverage = Policy::look(entry.splat, px, py - entry.splat.y);
       const bool hit = coverage.hits(entry.splat.highest());
-      const float alpha = hit ? fminf(args.max_alpha, coverage.alpha()) : 0.0f;
+      const float alpha = hit ? fminf(args.binned.max_alpha, coverage.alpha()) : 0.0f;
       float kept = 1.0f - alpha;  // of this splat and those before it in the group
 #pragma unroll
       for (int step = 1; step < kLongLanes; step *= 2) {
@@ -131,7 +131,8 @@ __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongSha
     pixel.seen += __shfl_xor_sync(kAll, pixel.seen, bit);
     pixel.last = max(pixel.last, __shfl_xor_sync(kAll, pixel.last, bit));
   }
-  if (inside && sub == 0) pixel.store(args, of_tile.camera, (static_cast<int64_t>(of_tile.camera) * args.height + y) * args.width + x);
+  if (inside && sub == 0)
+    pixel.store(args, of_tile.camera, (static_cast<int64_t>(of_tile.camera) * args.binned.height + y) * args.binned.width + x);
 }
 
 }  // namespace

@@ -79,15 +79,15 @@ __device__ __forceinline__ void blend_multi_edge(const luxel_blend_args& args, M
   constexpr int kCount = MultiEdgeShared<Policy, D>::kSplats, kLoads = loads(kCount, Grid::kThreads), kWords = Policy::kPiece / 32;
   static_assert(alignof(Splat) > kEdgeClasses, "classes fit beside places");
   auto& batch = shared.batch;
-  const Place<1> of_tile(args, tile);
+  const Place<1> of_tile(args.binned, tile);
   const int lane = of_tile.lane, warp = of_tile.warp, part = lane / Grid::kStep;
   const int block_x = of_tile.x0 + block * Grid::kW % LUXEL_TILE, block_y = of_tile.y0 + block * Grid::kW / LUXEL_TILE * Grid::kH;
   const int left = block_x + warp % Grid::kSubtilesX * Grid::kSubtileW, top = block_y + warp / Grid::kSubtilesX * Grid::kSubtileH;
   const int x = left + lane % Grid::kSubtileW, y = top + lane / Grid::kSubtileW % kTurned;
   const int local = (y - of_tile.y0) * LUXEL_TILE + x - of_tile.x0;
-  const bool inside = x < args.width && y < args.height;
+  const bool inside = x < args.binned.width && y < args.binned.height;
   const float px = static_cast<float>(x) + 0.5f, first_py = static_cast<float>(top) + 0.5f;
-  const int32_t begin = args.ranges[2 * tile], end = args.ranges[2 * tile + 1];
+  const int32_t begin = args.binned.ranges[2 * tile], end = args.binned.ranges[2 * tile + 1];
   Gathered<D, kMedian> pixel;  // sums, count and median of this thread's splats; the same T in all threads of the pixel
   if (!inside) pixel.transmittance = -1.0f;
   uint32_t* list = shared.lists[warp];
@@ -124,13 +124,13 @@ __device__ __forceinline__ void blend_multi_edge(const luxel_blend_args& args, M
 #pragma unroll
       for (int u = 0; u < kTurned; ++u) {
         const float nearer = __shfl_sync(kAll, alpha[u], before * Grid::kStep + lane % Grid::kStep);
-        pixel.pass(before < part && nearer >= kMinAlpha, fminf(args.max_alpha, nearer));
+        pixel.pass(before < part && nearer >= kMinAlpha, fminf(args.binned.max_alpha, nearer));
       }
     }
 #pragma unroll
     for (int u = 0; u < kTurned; ++u) {
       const Splat* entry = entry_at(place[u]);
-      const bool counts = pixel.visit(alpha[u] >= kMinAlpha, fminf(args.max_alpha, alpha[u]), entry->value, entry->depth);
+      const bool counts = pixel.visit(alpha[u] >= kMinAlpha, fminf(args.binned.max_alpha, alpha[u]), entry->value, entry->depth);
       last_place = counts ? place[u] : last_place;
       counted |= counts ? 1u << u : 0u;
     }
@@ -142,7 +142,7 @@ __device__ __forceinline__ void blend_multi_edge(const luxel_blend_args& args, M
 #pragma unroll
     for (int r = 0; r < kLoads; ++r) {
       const int32_t instance = start + static_cast<int32_t>(threadIdx.x) + r * Grid::kThreads;
-      next[r] = instance < end && brings<kCount, Grid::kThreads>(r) ? args.instances[instance] : -1;
+      next[r] = instance < end && brings<kCount, Grid::kThreads>(r) ? args.binned.instances[instance] : -1;
     }
   };
   fetch_ids(begin);
@@ -198,7 +198,8 @@ __device__ __forceinline__ void blend_multi_edge(const luxel_blend_args& args, M
   pixel.median = over_pixel<kParts>(pixel.median, plus);  // T falls to 1/2 in one thread
   pixel.seen = over_pixel<kParts>(pixel.seen, plus);
   pixel.last = over_pixel<kParts>(pixel.last, [](int32_t a, int32_t b) { return max(a, b); });
-  if (inside && part == 0) pixel.store(args, of_tile.camera, (static_cast<int64_t>(of_tile.camera) * args.height + y) * args.width + x);
+  if (inside && part == 0)
+    pixel.store(args, of_tile.camera, (static_cast<int64_t>(of_tile.camera) * args.binned.height + y) * args.binned.width + x);
 }
 
 // The Tiles of blend_fwd_kernel for a multi-edge policy: a pixel per thread, or two threads per pixel for long lists.

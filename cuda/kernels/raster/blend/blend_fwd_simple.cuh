@@ -18,8 +18,8 @@ __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, Forward
   constexpr uint32_t kNone = ~0u;
   constexpr int kCount = Policy::kPiece, kLoads = loads(kCount, Shape<R>::kThreads);
   auto& batch = shared.batch;
-  const Place<R> at(args, tile);
-  const int32_t begin = args.ranges[2 * tile], end = args.ranges[2 * tile + 1];
+  const Place<R> at(args.binned, tile);
+  const int32_t begin = args.binned.ranges[2 * tile], end = args.binned.ranges[2 * tile + 1];
   const float px = static_cast<float>(at.x) + 0.5f, py = static_cast<float>(at.y) + 0.5f;
   Gathered<D, kMedian> pixels[R];
 #pragma unroll
@@ -39,7 +39,7 @@ __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, Forward
 #pragma unroll
     for (int r = 0; r < kLoads; ++r) {
       const int32_t instance = start + static_cast<int32_t>(threadIdx.x) + r * Shape<R>::kThreads;
-      next[r] = instance < end && brings<kCount, Shape<R>::kThreads>(r) ? args.instances[instance] : -1;
+      next[r] = instance < end && brings<kCount, Shape<R>::kThreads>(r) ? args.binned.instances[instance] : -1;
       if (fetches_early(R)) fetch_splat(args, splat[r], next[r]);
     }
   };
@@ -83,7 +83,7 @@ __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, Forward
 #pragma unroll
           for (int r = 0; r < R; ++r) {
             coverage[u][r] = column.at(splat, py + static_cast<float>(4 * r) - splat.y);
-            alpha[u][r] = fminf(args.max_alpha, coverage[u][r].alpha());
+            alpha[u][r] = fminf(args.binned.max_alpha, coverage[u][r].alpha());
           }
         }
 #pragma unroll

@@ -13,9 +13,9 @@ namespace {
 template <typename Policy> __global__ void __launch_bounds__(128) moments_to_gradient_kernel(const luxel_blend_args args) {
   constexpr int kFours = Policy::kRow / 4;
   const int64_t n = static_cast<int64_t>(blockIdx.x) * 128 + threadIdx.x;
-  if (n >= static_cast<int64_t>(args.count) * args.cameras) return;
+  if (n >= static_cast<int64_t>(args.binned.count) * args.binned.cameras) return;
   float4* const sums = static_cast<float4*>(args.g_splats) + kFours * n;
-  const float4* const splats = static_cast<const float4*>(args.splats) + kFours * n;
+  const float4* const splats = static_cast<const float4*>(args.binned.splats) + kFours * n;
   alignas(16) float row[Policy::kRow], gathered[Policy::kRow];
   bool any = false;
 #pragma unroll
@@ -39,17 +39,17 @@ template <typename PolicyType> struct MultiEdgeBlend {
     return args.median_depth ? launch_fwd<MultiEdgeTiles<Policy, D, true>>(args) : launch_fwd<MultiEdgeTiles<Policy, D, false>>(args);
   }
   template <int D> static int backward(const luxel_blend_args& args) {
-    if (args.states == nullptr && args.capacity > 0) return fail("the backward pass needs the states of the forward pass");
+    if (args.states == nullptr && args.binned.capacity > 0) return fail("the backward pass needs the states of the forward pass");
     const bool absolute = Policy::kHasAbsolute && args.absolute;
     const auto kernel = absolute ? blend_bwd_multi_edge_kernel<Policy, D, Policy::kHasAbsolute>
                                  : blend_bwd_multi_edge_kernel<Policy, D, false>;
-    const unsigned pieces = static_cast<unsigned>(tiles_of(args) + args.capacity / Policy::kPiece);
+    const unsigned pieces = static_cast<unsigned>(tiles_of(args.binned) + args.binned.capacity / Policy::kPiece);
     return launch("blend_bwd", kernel, pieces * kBackwardWarps, 32, 0, args.stream, args);
   }
   // Turns raw moments into gradients, unless the caller requested raw moments.
   static int finish_backward(const luxel_blend_args& args) {
     if (args.raw_moments) return 0;
-    const unsigned blocks = blocks_for(static_cast<int64_t>(args.count) * args.cameras, 128);
+    const unsigned blocks = blocks_for(static_cast<int64_t>(args.binned.count) * args.binned.cameras, 128);
     return launch("moments_to_gradient", moments_to_gradient_kernel<Policy>, blocks, 128, 0, args.stream, args);
   }
 };

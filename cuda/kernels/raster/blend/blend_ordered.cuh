@@ -22,21 +22,21 @@ struct Ordered {
 
 inline int index_bits(const luxel_blend_args& args) {
   int bits = 1;
-  while (bits < 31 && (int64_t(1) << bits) < static_cast<int64_t>(args.count) * args.cameras) ++bits;
+  while (bits < 31 && (int64_t(1) << bits) < static_cast<int64_t>(args.binned.count) * args.binned.cameras) ++bits;
   return bits;
 }
 
 // row: kRow of the policy.
 inline cudaError_t lay_out(const luxel_blend_args& args, int row, Ordered& o) {
   Layout layout;
-  const int64_t numbers = args.capacity * kBackwardWarps * (row + args.channels);
+  const int64_t numbers = args.binned.capacity * kBackwardWarps * (row + args.channels);
   o.rows_bytes = sizeof(float) * numbers;
   o.rows = layout.take<float>(args.workspace, numbers);
-  o.positions = layout.take<int32_t>(args.workspace, args.capacity);
-  o.ids_sorted = layout.take<int32_t>(args.workspace, args.capacity);
-  o.positions_sorted = layout.take<int32_t>(args.workspace, args.capacity);
-  const cudaError_t status = cub::DeviceRadixSort::SortPairs(nullptr, o.sorting_bytes, args.instances, o.ids_sorted, o.positions,
-                                                             o.positions_sorted, args.capacity, 0, index_bits(args));
+  o.positions = layout.take<int32_t>(args.workspace, args.binned.capacity);
+  o.ids_sorted = layout.take<int32_t>(args.workspace, args.binned.capacity);
+  o.positions_sorted = layout.take<int32_t>(args.workspace, args.binned.capacity);
+  const cudaError_t status = cub::DeviceRadixSort::SortPairs(nullptr, o.sorting_bytes, args.binned.instances, o.ids_sorted, o.positions,
+                                                             o.positions_sorted, args.binned.capacity, 0, index_bits(args));
   o.sorting = layout.take<char>(args.workspace, static_cast<int64_t>(o.sorting_bytes));
   o.bytes = layout.used;
   return status;
@@ -55,13 +55,13 @@ __global__ void __launch_bounds__(256) sum_rows_kernel(const luxel_blend_args ar
   constexpr int kNumbers = kRow + D;
   const int64_t first = (static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x) / 32;
   const int number = (threadIdx.x & 31) + (numbers_per_lane(kNumbers) > 1 ? 32 * static_cast<int>(blockIdx.y) : 0);
-  if (first >= args.capacity || number >= kNumbers) return;
+  if (first >= args.binned.capacity || number >= kNumbers) return;
   // Slots past the last instance are uninitialised and may look like a splat; the sort is stable and by the low bits only, and puts
   // them behind the instances with equal bits.
-  const int32_t id = o.ids_sorted[first], instances = args.ranges[2 * tiles_of(args) - 1];
+  const int32_t id = o.ids_sorted[first], instances = args.binned.ranges[2 * tiles_of(args.binned) - 1];
   if (o.positions_sorted[first] >= instances || (first > 0 && o.ids_sorted[first - 1] == id)) return;
   float sum = 0.0f;
-  for (int64_t i = first; i < args.capacity && o.ids_sorted[i] == id && o.positions_sorted[i] < instances; ++i) {
+  for (int64_t i = first; i < args.binned.capacity && o.ids_sorted[i] == id && o.positions_sorted[i] < instances; ++i) {
     const float* row = o.rows + static_cast<int64_t>(o.positions_sorted[i]) * kBackwardWarps * kNumbers + number;
 #pragma unroll
     for (int warp = 0; warp < kBackwardWarps; ++warp) sum += row[warp * kNumbers];

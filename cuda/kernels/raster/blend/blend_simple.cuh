@@ -14,16 +14,16 @@ template <typename PolicyType> struct SimpleBlend {
   static_assert(!Policy::kMultiEdge);
 
   template <int D> static int forward(const luxel_blend_args& args) {
-    const int64_t tiles = tiles_of(args);
+    const int64_t tiles = tiles_of(args.binned);
     // The capacity is only an estimate of the list lengths; results that must be reproducible may not depend on it.
-    const bool chains = !args.deterministic && tiles < kManyTiles && args.capacity > kLongMean * tiles;
+    const bool chains = !args.deterministic && tiles < kManyTiles && args.binned.capacity > kLongMean * tiles;
     return chains ? forward<D, 1>(args) : forward<D, 2>(args);
   }
   template <int D> static int backward(const luxel_blend_args& args) {
     const bool absolute = Policy::kHasAbsolute && args.absolute;
     const auto kernel =
         absolute ? blend_bwd_simple_kernel<Policy, D, Policy::kHasAbsolute> : blend_bwd_simple_kernel<Policy, D, false>;
-    const unsigned pieces = static_cast<unsigned>(tiles_of(args) + args.capacity / Policy::kPiece);
+    const unsigned pieces = static_cast<unsigned>(tiles_of(args.binned) + args.binned.capacity / Policy::kPiece);
     return launch("blend_bwd", kernel, pieces, 32 * kBackwardWarps, 0, args.stream, args);
   }
   static int finish_backward(const luxel_blend_args&) { return 0; }

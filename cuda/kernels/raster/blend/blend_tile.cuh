@@ -44,7 +44,7 @@ template <int R> struct Place {
   int64_t pixel;
   int width, height;
 
-  __device__ Place(const luxel_blend_args& args, int tile, int warp) : warp(warp), width(args.width), height(args.height) {
+  __device__ Place(const luxel_binned_splats& binned, int tile, int warp) : warp(warp), width(binned.width), height(binned.height) {
     const int tiles_x = tiles_along(width), per_image = tiles_x * tiles_along(height);
     camera = tile / per_image;
     tile %= per_image;
@@ -55,13 +55,13 @@ template <int R> struct Place {
     y = y0 + warp / Shape<R>::kSubtilesX * (4 * R) + lane / 8;
     pixel = (static_cast<int64_t>(camera) * height + y) * width + x;
   }
-  __device__ Place(const luxel_blend_args& args, int tile) : Place(args, tile, threadIdx.x >> 5) {}
+  __device__ Place(const luxel_binned_splats& binned, int tile) : Place(binned, tile, threadIdx.x >> 5) {}
   __device__ bool inside(int r) const { return x < width && y + 4 * r < height; }
   __device__ int64_t pixel_at(int r) const { return pixel + static_cast<int64_t>(4 * r) * width; }
 };
 
-LUXEL_HD int32_t tiles_of(const luxel_blend_args& args) {
-  return tiles_along(args.width) * tiles_along(args.height) * args.cameras;
+LUXEL_HD int32_t tiles_of(const luxel_binned_splats& binned) {
+  return tiles_along(binned.width) * tiles_along(binned.height) * binned.cameras;
 }
 
 // Whether the backward pass needs the state after the first `done` splats (whole pieces) of a list; not at its end.
@@ -71,7 +71,7 @@ __device__ __forceinline__ bool needs_state(const luxel_blend_args& args, int32_
 
 // The states after piece k of a tile: channel c of pixel p of the tile is at [c * 256 + p].
 template <int D> __device__ __forceinline__ float* state_of(const luxel_blend_args& args, int tile, int k) {
-  const int64_t slot = args.plan[tiles_of(args) + tile] + k;
+  const int64_t slot = args.binned.plan[tiles_of(args.binned) + tile] + k;
   return out<float>(args.states) + slot * (D + 1) * kPixels;
 }
 
@@ -154,7 +154,7 @@ template <typename Policy, int D> struct Fetched {
 template <typename Policy, int D>
 __device__ __forceinline__ void fetch_splat(const luxel_blend_args& args, Fetched<Policy, D>& splat, int32_t id) {
   if (id < 0) return;
-  const float4* row = reinterpret_cast<const float4*>(in<float>(args.splats) + Policy::kRow * static_cast<int64_t>(id));
+  const float4* row = reinterpret_cast<const float4*>(in<float>(args.binned.splats) + Policy::kRow * static_cast<int64_t>(id));
 #pragma unroll
   for (int i = 0; i < Policy::kRow / 4; ++i) {
     const float4 four = row[i];

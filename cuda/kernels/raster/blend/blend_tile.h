@@ -37,9 +37,9 @@ template <typename Policy, typename V, int D> struct ValueFactors {
 
 template <typename Policy, typename T, int D, bool kMedian> void forward_tile(const luxel_blend_args& args, int64_t index) {
   using V = Vector<T>;
-  const Tile<T> tile(args, index);
+  const Tile<T> tile(args.binned, index);
   const T* values = in<T>(args.values);
-  const T max_alpha = T(args.max_alpha);
+  const T max_alpha = T(args.binned.max_alpha);
   // last: index within the list, exact in T
   // transmittance: negative once a pixel has ended, and outside of the image
   alignas(64) T transmittance[kPixels], sums[D][kPixels], last[kPixels], seen[kPixels];
@@ -97,7 +97,7 @@ template <typename Policy, typename T, int D, bool kMedian> void forward_tile(co
   const T* background = args.background ? in<T>(args.background) + D * tile.camera : nullptr;
   // Columns in loops of one kind each, which the compiler vectorises.
   for (int row = 0; row < tile.rows; ++row) {
-    const int64_t pixel = tile.pixel(args, row);
+    const int64_t pixel = tile.pixel(args.binned, row);
     const int p = row * kSide, columns = tile.columns;
     T* through = out<T>(args.transmittance) + pixel;
     T* image = out<T>(args.image) + pixel * D;
@@ -120,10 +120,10 @@ template <typename Policy, typename T, int D, bool kMedian> void forward_tile(co
 template <typename Policy, typename T, int D, bool kAbsolute>
 void backward_tile(const luxel_blend_args& args, int64_t index, T* rows, T* g_background) {
   using V = Vector<T>;
-  const Tile<T> tile(args, index);
+  const Tile<T> tile(args.binned, index);
   const T* values = in<T>(args.values);
   const T* background = args.background ? in<T>(args.background) + D * tile.camera : nullptr;
-  const T max_alpha = T(args.max_alpha);
+  const T max_alpha = T(args.binned.max_alpha);
   if (tile.begin == tile.end && !(background && args.g_background)) return;
   // behind: sum_c g_c S_c, with S the colour accumulated behind the current splat
   alignas(64) T transmittance[kPixels], behind[kPixels], last[kPixels], g_image[D][kPixels];
@@ -135,7 +135,7 @@ void backward_tile(const luxel_blend_args& args, int64_t index, T* rows, T* g_ba
   }
   int32_t end = tile.begin;
   for (int row = 0; row < tile.rows; ++row) {
-    const int64_t pixel = tile.pixel(args, row);
+    const int64_t pixel = tile.pixel(args.binned, row);
     const int p = row * kSide, columns = tile.columns;
     const T* through = in<T>(args.transmittance) + pixel;
     const T* slope = args.g_transmittance ? in<T>(args.g_transmittance) + pixel : nullptr;

@@ -37,8 +37,8 @@ template <typename Packed> __device__ __forceinline__ Packed held(const Packed& 
 constexpr int kTouchedBlocks = Shape<1>::kWarps;
 __device__ __forceinline__ int touched_block(int x, int y) { return x * Shape<1>::kSubtilesY + y; }
 template <typename Policy, int D> __device__ __forceinline__ uint32_t* touched_of(const luxel_blend_args& args, int tile) {
-  float* behind = out<float>(args.states) + args.capacity / Policy::kPiece * (D + 1) * kPixels;
-  return reinterpret_cast<uint32_t*>(behind) + kTouchedBlocks * (args.ranges[2 * tile] / 32 + static_cast<int64_t>(tile));
+  float* behind = out<float>(args.states) + args.binned.capacity / Policy::kPiece * (D + 1) * kPixels;
+  return reinterpret_cast<uint32_t*>(behind) + kTouchedBlocks * (args.binned.ranges[2 * tile] / 32 + static_cast<int64_t>(tile));
 }
 
 }  // namespace

@@ -15,25 +15,25 @@ template <typename T> struct Tile {
   int camera, x0, y0, columns, rows;
   int32_t begin, end;
 
-  Tile(const luxel_blend_args& args, int64_t index) {
-    const int tiles_x = tiles_along(args.width), tiles_y = tiles_along(args.height);
+  Tile(const luxel_binned_splats& binned, int64_t index) {
+    const int tiles_x = tiles_along(binned.width), tiles_y = tiles_along(binned.height);
     const int64_t per_image = static_cast<int64_t>(tiles_x) * tiles_y;
     camera = static_cast<int>(index / per_image);
     const int local = static_cast<int>(index % per_image);
     x0 = local % tiles_x * kSide;
     y0 = local / tiles_x * kSide;
-    columns = smaller(kSide, args.width - x0);
-    rows = smaller(kSide, args.height - y0);
-    begin = args.ranges[2 * index];
-    end = args.ranges[2 * index + 1];
+    columns = smaller(kSide, binned.width - x0);
+    rows = smaller(kSide, binned.height - y0);
+    begin = binned.ranges[2 * index];
+    end = binned.ranges[2 * index + 1];
   }
-  int64_t pixel(const luxel_blend_args& args, int row) const {
-    return (static_cast<int64_t>(camera) * args.height + y0 + row) * args.width + x0;
+  int64_t pixel(const luxel_binned_splats& binned, int row) const {
+    return (static_cast<int64_t>(camera) * binned.height + y0 + row) * binned.width + x0;
   }
 };
 
-inline int64_t tile_count(const luxel_blend_args& args) {
-  return static_cast<int64_t>(tiles_along(args.width)) * tiles_along(args.height) * args.cameras;
+inline int64_t tile_count(const luxel_binned_splats& binned) {
+  return static_cast<int64_t>(tiles_along(binned.width)) * tiles_along(binned.height) * binned.cameras;
 }
 
 // Whether bounds have row_spans(), their exact extent in every row of a tile (SplatEllipse).
@@ -92,14 +92,14 @@ template <typename Policy, typename T> struct Batch {
 
   // Loads `count` splats from number `from` of the list on; fetches the memory of those from number `next` on.
   template <int D> void load(const luxel_blend_args& args, const Tile<T>& tile, int32_t from, int count, int32_t next) {
-    const T* splats = in<T>(args.splats);
+    const T* splats = in<T>(args.binned.splats);
     for (int32_t i = larger(next, tile.begin); i < smaller(next + kBatch, tile.end); ++i) {
-      const int64_t later = args.instances[i];
+      const int64_t later = args.binned.instances[i];
       __builtin_prefetch(splats + Policy::kRow * later);
       __builtin_prefetch(in<T>(args.values) + D * later);
     }
     for (int k = 0; k < count; ++k) {
-      id[k] = args.instances[from + k];
+      id[k] = args.binned.instances[from + k];
       const T* row = splats + Policy::kRow * id[k];
       splat[k] = Policy::load(row);
       reach[k] = Reach<Policy, T>(row, tile);

@@ -122,7 +122,7 @@ struct Leading {
 // Fills the tables of labels of the tile's list; returns their number. All threads of the block call it.
 template <typename Policy>
 __device__ __forceinline__ int gather_labels(const luxel_label_render_args& args, RenderShared<Policy>& shared, int tile, int32_t first) {
-  const int32_t begin = args.ranges[2 * tile], end = args.ranges[2 * tile + 1];
+  const int32_t begin = args.binned.ranges[2 * tile], end = args.binned.ranges[2 * tile + 1];
   const int thread = static_cast<int>(threadIdx.x), lane = thread & 31;
   if (thread < 8) shared.labels.words[thread] = 0;
   __syncthreads();
@@ -132,7 +132,7 @@ __device__ __forceinline__ int gather_labels(const luxel_label_render_args& args
 #pragma unroll
     for (int u = 0; u < kAhead; ++u) {
       const int32_t instance = start + u * kPixels + thread;
-      label[u] = instance < end ? args.labels[args.instances[instance] - first] : kNoLabel;
+      label[u] = instance < end ? args.labels[args.binned.instances[instance] - first] : kNoLabel;
     }
 #pragma unroll
     for (int u = 0; u < kAhead; ++u) {
@@ -150,17 +150,17 @@ __device__ __forceinline__ int gather_labels(const luxel_label_render_args& args
 }
 
 template <typename Policy>
-__device__ __forceinline__ void render_tile(const luxel_blend_args& walk, const luxel_label_render_args& args,
+__device__ __forceinline__ void render_tile(const luxel_label_render_args& args,
                                             RenderShared<Policy>& shared, int tile, int count) {
-  const Place<1> at(walk, tile);
+  const Place<1> at(args.binned, tile);
   Leading leading;
   float transmittance = 1.0f;
   for (int start = 0; start == 0 || start < count; start += kAtOnce) {
     const int labels = min(kAtOnce, count - start);
     for (int k = 0; k < labels; ++k) shared.sums[k][threadIdx.x] = 0.0f;
     __syncthreads();  // tables are filled, entries of the walk before are no longer read
-    RenderVisitor<Policy> visitor = {args, shared, at.camera * args.count, start};
-    transmittance = walk_list<Policy>(walk, shared.walk, at, tile, visitor);
+    RenderVisitor<Policy> visitor = {args, shared, at.camera * args.binned.count, start};
+    transmittance = walk_list<Policy>(args.binned, shared.walk, at, tile, visitor);
     visitor.store();
     for (int k = 0; k < labels; ++k) leading.look(shared.sums[k][threadIdx.x], shared.label_of[start + k]);
   }
@@ -168,9 +168,9 @@ __device__ __forceinline__ void render_tile(const luxel_blend_args& walk, const 
 }
 
 template <typename Policy>
-__device__ __forceinline__ void render_long(const luxel_blend_args& walk, const luxel_label_render_args& args,
+__device__ __forceinline__ void render_long(const luxel_label_render_args& args,
                                             RenderShared<Policy>& shared, int tile, int part, int count) {
-  const LongPlace at(walk, tile, part);
+  const LongPlace at(args.binned, tile, part);
   Leading leading;
   float transmittance = 1.0f;
   for (int start = 0; start == 0 || start < count; start += kAtOnceOfLong) {
@@ -179,8 +179,8 @@ __device__ __forceinline__ void render_long(const luxel_blend_args& walk, const 
     for (int k = threadIdx.x; k < labels * LongPlace::kPixels; k += kPixels)
       shared.long_sums[k / LongPlace::kPixels][k % LongPlace::kPixels] = 0.0f;
     __syncthreads();
-    LongRenderVisitor<Policy> visitor = {args, shared, at, at.camera * args.count, start};
-    transmittance = walk_long_list<Policy>(walk, shared.long_walk, at, tile, visitor);
+    LongRenderVisitor<Policy> visitor = {args, shared, at, at.camera * args.binned.count, start};
+    transmittance = walk_long_list<Policy>(args.binned, shared.long_walk, at, tile, visitor);
     visitor.store();
     __syncwarp();
     for (int k = 0; k < labels; ++k) leading.look(shared.long_sums[k][at.mine], shared.label_of[start + k]);
@@ -190,24 +190,22 @@ __device__ __forceinline__ void render_long(const luxel_blend_args& walk, const 
 
 template <typename Policy>
 __global__ void __launch_bounds__(kPixels, label_blocks<Policy>())
-    label_render_kernel(const luxel_blend_args walk, const luxel_label_render_args args) {
+    label_render_kernel(const luxel_label_render_args args) {
   static_assert(kPixels == 256, "a thread per label");
   __shared__ RenderShared<Policy> shared;
-  const LabelBlock<Policy> block(walk);
+  const LabelBlock<Policy> block(args.binned);
   if (block.tile < 0) return;
-  const int count = gather_labels(args, shared, block.tile, Place<1>(walk, block.tile).camera * args.count);
+  const int count = gather_labels(args, shared, block.tile, Place<1>(args.binned, block.tile).camera * args.binned.count);
   if (!block.is_long)
-    render_tile(walk, args, shared, block.tile, count);
+    render_tile(args, shared, block.tile, count);
   else if constexpr (!Policy::kMultiEdge)
-    render_long(walk, args, shared, block.tile, block.part, count);
+    render_long(args, shared, block.tile, block.part, count);
 }
 
 template <typename Policy> int label_render(const luxel_label_render_args& args) {
   if (args.dtype != 0) return fail("the GPU kernels take float32");
   LUXEL_CUDA(cudaSetDevice(args.device));
-  const luxel_blend_args walk = walk_args(args);
-  return launch("label_render", label_render_kernel<Policy>, LabelBlock<Policy>::blocks(walk), kPixels, 0, args.stream, walk,
-                args);
+  return launch("label_render", label_render_kernel<Policy>, LabelBlock<Policy>::blocks(args.binned), kPixels, 0, args.stream, args);
 }
 
 }  // namespace

@@ -18,8 +18,8 @@ struct ListLabels {
 
   template <typename T> ListLabels(const luxel_label_render_args& args, const Tile<T>& tile) {
     bool there[256] = {};
-    const int64_t first = static_cast<int64_t>(tile.camera) * args.count;
-    for (int32_t i = tile.begin; i < tile.end; ++i) there[args.labels[args.instances[i] - first]] = true;
+    const int64_t first = static_cast<int64_t>(tile.camera) * args.binned.count;
+    for (int32_t i = tile.begin; i < tile.end; ++i) there[args.labels[args.binned.instances[i] - first]] = true;
     for (int k = 0; k < 256; ++k) {
       number[k] = there[k] && k < args.label_count ? static_cast<int16_t>(count) : int16_t{-1};
       if (number[k] >= 0) label[count++] = static_cast<uint8_t>(k);
@@ -48,8 +48,8 @@ template <typename T> struct LabelVisitor {
 };
 
 template <typename Policy, typename T>
-void render_tile(const luxel_label_render_args& args, const luxel_blend_args& walk, int64_t index) {
-  const Tile<T> tile(walk, index);
+void render_tile(const luxel_label_render_args& args, int64_t index) {
+  const Tile<T> tile(args.binned, index);
   const ListLabels labels(args, tile);
   alignas(64) T transmittance[kPixels], most[kPixels] = {}, sums[kAtOnce][kPixels];
   uint8_t leading[kPixels];
@@ -57,8 +57,8 @@ void render_tile(const luxel_label_render_args& args, const luxel_blend_args& wa
   for (int start = 0; start == 0 || start < labels.count; start += kAtOnce) {
     const int count = smaller(kAtOnce, labels.count - start);
     std::memset(sums, 0, sizeof(sums[0]) * count);
-    LabelVisitor<T> visitor = {args, labels, static_cast<int64_t>(tile.camera) * args.count, start, sums};
-    walk_tile<Policy>(walk, tile, transmittance, visitor);
+    LabelVisitor<T> visitor = {args, labels, static_cast<int64_t>(tile.camera) * args.binned.count, start, sums};
+    walk_tile<Policy>(args.binned, tile, transmittance, visitor);
     for (int k = 0; k < count; ++k) {
       for (int p = 0; p < kPixels; ++p) {
         const bool more = sums[k][p] > most[p];
@@ -70,7 +70,7 @@ void render_tile(const luxel_label_render_args& args, const luxel_blend_args& wa
   for (int row = 0; row < tile.rows; ++row) {
     for (int column = 0; column < tile.columns; ++column) {
       const int p = row * kSide + column;
-      const int64_t pixel = tile.pixel(walk, row) + column;
+      const int64_t pixel = tile.pixel(args.binned, row) + column;
       args.image[pixel] = leading[p];
       out<T>(args.weight)[pixel] = most[p];
       out<T>(args.transmittance)[pixel] = transmittance[p] < T(0) ? -transmittance[p] : transmittance[p];
@@ -80,9 +80,8 @@ void render_tile(const luxel_label_render_args& args, const luxel_blend_args& wa
 
 template <typename Policy, typename T> int render(const luxel_label_render_args& args) {
   static_assert(check_cpu_policy<Policy, T>());
-  const luxel_blend_args walk = walk_args(args);
 #pragma omp parallel for schedule(dynamic, 4)
-  for (int64_t tile = 0; tile < tile_count(walk); ++tile) render_tile<Policy, T>(args, walk, tile);
+  for (int64_t tile = 0; tile < tile_count(args.binned); ++tile) render_tile<Policy, T>(args, tile);
   return 0;
 }
 

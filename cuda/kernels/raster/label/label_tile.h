@@ -14,11 +14,11 @@ constexpr int kAheadOfUse = 8;  // splats whose memory is fetched before they ar
 //   void end(int64_t id)
 // transmittance [kPixels]: negative once a pixel has ended, and outside of the image; at the end |T| is T_end.
 template <typename Policy, typename T, typename Visitor>
-void walk_tile(const luxel_blend_args& args, const Tile<T>& tile, T* transmittance, Visitor& visitor) {
+void walk_tile(const luxel_binned_splats& binned, const Tile<T>& tile, T* transmittance, Visitor& visitor) {
   using V = Vector<T>;
   constexpr int W = kLanes<T>;
-  const T* splats = in<T>(args.splats);
-  const T max_alpha = T(args.max_alpha);
+  const T* splats = in<T>(binned.splats);
+  const T max_alpha = T(binned.max_alpha);
   for (int p = 0; p < kPixels; ++p) transmittance[p] = p % kSide < tile.columns && p / kSide < tile.rows ? T(1) : T(-1);
   for (int32_t i = tile.begin; i < tile.end; ++i) {
     if ((i - tile.begin) % 16 == 15) {
@@ -27,11 +27,11 @@ void walk_tile(const luxel_blend_args& args, const Tile<T>& tile, T* transmittan
       if (most <= T(0)) break;
     }
     if (i + kAheadOfUse < tile.end) {
-      const int64_t later = args.instances[i + kAheadOfUse];
+      const int64_t later = binned.instances[i + kAheadOfUse];
       __builtin_prefetch(splats + Policy::kRow * later);
       visitor.fetch(later);
     }
-    const int64_t id = args.instances[i];
+    const int64_t id = binned.instances[i];
     const T* splat = splats + Policy::kRow * id;
     const Policy g = Policy::load(splat);
     const bool counted = visitor.begin(id, splat);

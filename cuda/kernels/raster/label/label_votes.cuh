@@ -187,13 +187,13 @@ template <typename Policy, bool kCentre> struct LongVoteVisitor {
 
 template <typename Policy, bool kCentre>
 __global__ void __launch_bounds__(kPixels, label_blocks<Policy>())
-    label_votes_kernel(const luxel_blend_args walk, const luxel_label_votes_args args) {
+    label_votes_kernel(const luxel_label_votes_args args) {
   static_assert(kPixels == 256);
   __shared__ VoteShared<Policy> shared;
-  const LabelBlock<Policy> block(walk);
-  if (block.tile < 0 || walk.ranges[2 * block.tile] >= walk.ranges[2 * block.tile + 1]) return;
-  const Place<1> at(walk, block.tile);
-  const LongPlace part(walk, block.tile, block.part);
+  const LabelBlock<Policy> block(args.binned);
+  if (block.tile < 0 || args.binned.ranges[2 * block.tile] >= args.binned.ranges[2 * block.tile + 1]) return;
+  const Place<1> at(args.binned, block.tile);
+  const LongPlace part(args.binned, block.tile, block.part);
   const LabelGroup group(args, at.lane, block.is_long ? part.inside : at.inside(0), block.is_long ? part.pixel : at.pixel);
   for (int k = threadIdx.x; k < kTileLabels * Policy::kPiece; k += kPixels) shared.sums[k / Policy::kPiece][k % Policy::kPiece] = 0;
   if (threadIdx.x < 8) shared.labels.words[threadIdx.x] = 0;
@@ -204,29 +204,28 @@ __global__ void __launch_bounds__(kPixels, label_blocks<Policy>())
   const int own = static_cast<int>(threadIdx.x), place = shared.labels.below(own);  // a thread per label
   if (shared.labels.has(own) && place < kTileLabels) shared.label_of[place] = own;
   const TileSums<Policy> sums = {args, shared};
-  const int32_t first = at.camera * args.count;
+  const int32_t first = at.camera * args.binned.count;
   const auto centre = [](int x) { return static_cast<float>(x) + 0.5f; };
   if (block.is_long) {
     if constexpr (!Policy::kMultiEdge) {
       LongVoteVisitor<Policy, kCentre> visitor = {sums,        first,  centre(part.x), centre(part.y),    at.lane,
                                                   group.label, column, columns,        group.count() == 1};
-      walk_long_list<Policy>(walk, shared.long_walk, part, block.tile, visitor);
+      walk_long_list<Policy>(args.binned, shared.long_walk, part, block.tile, visitor);
     }
     return;
   }
   const int groups = group.count(), other = groups == 2 ? 31 - __clz(static_cast<int>(group.leaders)) : 0;
   VoteVisitor<Policy, kCentre> visitor = {sums,    group,  first,   centre(at.x), centre(at.y),
                                           at.lane, column, columns, groups,       other};
-  walk_list<Policy>(walk, shared.walk, at, block.tile, visitor);
+  walk_list<Policy>(args.binned, shared.walk, at, block.tile, visitor);
 }
 
 template <typename Policy> int label_votes(const luxel_label_votes_args& args) {
   if (args.dtype != 0) return fail("the GPU kernels take float32");
   if (args.fine) return fail("fine sums are for the CPU only");
   LUXEL_CUDA(cudaSetDevice(args.device));
-  const luxel_blend_args walk = walk_args(args);
   const auto kernel = args.centre_rule ? label_votes_kernel<Policy, true> : label_votes_kernel<Policy, false>;
-  return launch("label_votes", kernel, LabelBlock<Policy>::blocks(walk), kPixels, 0, args.stream, walk, args);
+  return launch("label_votes", kernel, LabelBlock<Policy>::blocks(args.binned), kPixels, 0, args.stream, args);
 }
 
 }  // namespace

@@ -21,14 +21,14 @@ template <typename T> struct TileLabels {
   uint8_t shared_by[kPixels];    // number of a label in the vector
   alignas(64) T share[kPixels][W];  // 1 for its pixels, 0 for others
 
-  TileLabels(const luxel_label_votes_args& args, const luxel_blend_args& walk, const Tile<T>& tile) {
+  TileLabels(const luxel_label_votes_args& args, const Tile<T>& tile) {
     int16_t number_of[256];
     for (int16_t& n : number_of) n = -1;
     for (int p = 0; p < kPixels; ++p) {
       const int row = p / kSide, column = p % kSide;
       number[p] = p > 0 ? number[p - 1] : 0;
       if (row >= tile.rows || column >= tile.columns) continue;
-      const int given = args.maps[tile.pixel(walk, row) + column], known = given < args.labels ? given : kNoLabel;
+      const int given = args.maps[tile.pixel(args.binned, row) + column], known = given < args.labels ? given : kNoLabel;
       if (number_of[known] < 0) {
         number_of[known] = static_cast<int16_t>(count);
         label[count++] = known;
@@ -125,30 +125,29 @@ template <typename T> struct CentreVisitor {
   void end(int64_t) const {}
 };
 
-template <typename Policy, typename T> void vote_tile(const luxel_label_votes_args& args, const luxel_blend_args& walk, int64_t index) {
-  const Tile<T> tile(walk, index);
+template <typename Policy, typename T> void vote_tile(const luxel_label_votes_args& args, int64_t index) {
+  const Tile<T> tile(args.binned, index);
   if (tile.begin >= tile.end) return;
-  const TileLabels<T> labels(args, walk, tile);
+  const TileLabels<T> labels(args, tile);
   const Table table(args);
-  const int64_t first = static_cast<int64_t>(tile.camera) * args.count;
+  const int64_t first = static_cast<int64_t>(tile.camera) * args.binned.count;
   alignas(64) T transmittance[kPixels];
   if (args.centre_rule) {
     CentreVisitor<T> visitor = {table, labels, first, tile, transmittance};
-    walk_tile<Policy>(walk, tile, transmittance, visitor);
+    walk_tile<Policy>(args.binned, tile, transmittance, visitor);
   } else if (labels.count == 1) {
     WeightVisitor<T, true> visitor = {table, labels, first, {}};
-    walk_tile<Policy>(walk, tile, transmittance, visitor);
+    walk_tile<Policy>(args.binned, tile, transmittance, visitor);
   } else {
     WeightVisitor<T, false> visitor = {table, labels, first, {}};
-    walk_tile<Policy>(walk, tile, transmittance, visitor);
+    walk_tile<Policy>(args.binned, tile, transmittance, visitor);
   }
 }
 
 template <typename Policy, typename T> int vote(const luxel_label_votes_args& args) {
   static_assert(check_cpu_policy<Policy, T>());
-  const luxel_blend_args walk = walk_args(args);
 #pragma omp parallel for schedule(dynamic, 4)
-  for (int64_t tile = 0; tile < tile_count(walk); ++tile) vote_tile<Policy, T>(args, walk, tile);
+  for (int64_t tile = 0; tile < tile_count(args.binned); ++tile) vote_tile<Policy, T>(args, tile);
   return 0;
 }
 

@@ -48,9 +48,9 @@ template <typename Policy> __device__ __forceinline__ float alpha_at(const Label
   }
 }
 
-template <typename Policy> __device__ __forceinline__ void fetch_row(const luxel_blend_args& args, float* row, int32_t id) {
+template <typename Policy> __device__ __forceinline__ void fetch_row(const luxel_binned_splats& binned, float* row, int32_t id) {
   if (id < 0) return;
-  const float4* fours = reinterpret_cast<const float4*>(in<float>(args.splats) + Policy::kRow * static_cast<int64_t>(id));
+  const float4* fours = reinterpret_cast<const float4*>(in<float>(binned.splats) + Policy::kRow * static_cast<int64_t>(id));
 #pragma unroll
   for (int i = 0; i < Policy::kRow / 4; ++i) {
     const float4 four = fours[i];
@@ -92,13 +92,13 @@ template <typename Policy> __device__ __forceinline__ int list_slots(LabelShared
 //   static constexpr bool kFlushes; void flush(int32_t id)
 //                                                    after each batch; id: of the splat in the slot of the thread's number, or -1
 template <typename Policy, typename Visitor>
-__device__ __forceinline__ float walk_list(const luxel_blend_args& args, LabelShared<Policy>& shared, const Place<1>& at, int tile,
+__device__ __forceinline__ float walk_list(const luxel_binned_splats& binned, LabelShared<Policy>& shared, const Place<1>& at, int tile,
                                            Visitor& visitor) {
   constexpr int kCount = LabelShared<Policy>::kCount, kAhead = label_ahead<Policy>();
   constexpr bool kEarly = !Policy::kMultiEdge;  // a row is fetched while the batch before is visited
   static_assert(kCount <= Shape<1>::kThreads, "a thread loads a splat of each batch");
   static_assert(32 % kAhead == 0);
-  const int32_t begin = args.ranges[2 * tile], end = args.ranges[2 * tile + 1];
+  const int32_t begin = binned.ranges[2 * tile], end = binned.ranges[2 * tile + 1];
   const float px = static_cast<float>(at.x) + 0.5f, py = static_cast<float>(at.y) + 0.5f;
   const int slot = static_cast<int>(threadIdx.x);
   float transmittance = at.inside(0) ? 1.0f : -1.0f;  // negative once the pixel has ended
@@ -110,14 +110,14 @@ __device__ __forceinline__ float walk_list(const luxel_blend_args& args, LabelSh
   int32_t next;
   float row[Policy::kRow];
   const auto fetch = [&](int32_t start) {
-    next = slot < kCount && start + slot < end ? args.instances[start + slot] : -1;
-    if (kEarly) fetch_row<Policy>(args, row, next);
+    next = slot < kCount && start + slot < end ? binned.instances[start + slot] : -1;
+    if (kEarly) fetch_row<Policy>(binned, row, next);
   };
   fetch(begin);
   for (int32_t start = begin; start < end; start += kCount) {
     if (!__syncthreads_or(transmittance > 0.0f)) break;
     const int32_t id = next;
-    if (!kEarly) fetch_row<Policy>(args, row, id);
+    if (!kEarly) fetch_row<Policy>(binned, row, id);
     if (slot < kCount) {
       unsigned mask = 0;
       if (id >= 0) {
@@ -138,7 +138,7 @@ __device__ __forceinline__ float walk_list(const luxel_blend_args& args, LabelSh
 #pragma unroll
       for (int u = 0; u < kAhead; ++u) {
         place[u] = list[k + u];
-        alpha[u] = fminf(args.max_alpha, alpha_at<Policy>(shared.entries[place[u]], px, py));
+        alpha[u] = fminf(binned.max_alpha, alpha_at<Policy>(shared.entries[place[u]], px, py));
       }
 #pragma unroll
       for (int u = 0; u < kAhead; ++u) {
@@ -175,8 +175,8 @@ struct LongPlace {
   int64_t pixel;
   bool inside;
 
-  __device__ LongPlace(const luxel_blend_args& args, int tile, int part) {
-    const Place<1> of_tile(args, tile);
+  __device__ LongPlace(const luxel_binned_splats& binned, int tile, int part) {
+    const Place<1> of_tile(binned, tile);
     camera = of_tile.camera;
     x0 = of_tile.x0 + part % (LUXEL_TILE / Shape::kW) * Shape::kW;
     y0 = of_tile.y0 + part / (LUXEL_TILE / Shape::kW) * Shape::kH;
@@ -185,8 +185,8 @@ struct LongPlace {
     mine = threadIdx.x / kLongLanes;
     x = x0 + mine % Shape::kW;
     y = y0 + mine / Shape::kW;
-    inside = x < args.width && y < args.height;
-    pixel = (static_cast<int64_t>(camera) * args.height + y) * args.width + x;
+    inside = x < binned.width && y < binned.height;
+    pixel = (static_cast<int64_t>(camera) * binned.height + y) * binned.width + x;
   }
 };
 
@@ -197,11 +197,11 @@ struct LongPlace {
 //   static constexpr bool kFlushes; void flush(int count)
 //                                                    after each batch: the number of places
 template <typename Policy, typename Visitor>
-__device__ __forceinline__ float walk_long_list(const luxel_blend_args& args, LabelLongShared<Policy>& shared, const LongPlace& at,
+__device__ __forceinline__ float walk_long_list(const luxel_binned_splats& binned, LabelLongShared<Policy>& shared, const LongPlace& at,
                                                 int tile, Visitor& visitor) {
   constexpr int kCount = Policy::kPiece, kThreads = LongShape<1>::kThreads, kW = LongShape<1>::kW, kH = LongShape<1>::kH;
   static_assert(kCount <= kThreads, "a thread loads a splat of each batch");
-  const int32_t begin = args.ranges[2 * tile], end = args.ranges[2 * tile + 1];
+  const int32_t begin = binned.ranges[2 * tile], end = binned.ranges[2 * tile + 1];
   const float px = static_cast<float>(at.x) + 0.5f, py = static_cast<float>(at.y) + 0.5f;
   const float first = static_cast<float>(at.x0) + 0.5f, top = static_cast<float>(at.y0) + 0.5f;
   const int slot = static_cast<int>(threadIdx.x);
@@ -209,8 +209,8 @@ __device__ __forceinline__ float walk_long_list(const luxel_blend_args& args, La
   int32_t id;
   float row[Policy::kRow];
   const auto fetch = [&](int32_t start) {
-    id = slot < kCount && start + slot < end ? args.instances[start + slot] : -1;
-    fetch_row<Policy>(args, row, id);
+    id = slot < kCount && start + slot < end ? binned.instances[start + slot] : -1;
+    fetch_row<Policy>(binned, row, id);
   };
   fetch(begin);
   for (int32_t start = begin; start < end; start += kCount) {
@@ -238,7 +238,7 @@ __device__ __forceinline__ float walk_long_list(const luxel_blend_args& args, La
     fetch(start + kCount);  // completes while this batch is visited
     for (int k = at.sub; k < count + at.sub; k += kLongLanes) {
       const LabelEntry<Policy>& entry = shared.entries[k];
-      const float alpha = fminf(args.max_alpha, alpha_at<Policy>(entry, px, py));
+      const float alpha = fminf(binned.max_alpha, alpha_at<Policy>(entry, px, py));
       const bool hit = alpha > 0.0f;
       float kept = 1.0f - alpha;  // of this splat and those before it in the group
 #pragma unroll
@@ -276,17 +276,17 @@ template <typename Policy> struct LabelBlock {
   int tile = -1, part = 0;  // tile -1: nothing to do
   bool is_long = false;
 
-  __device__ explicit LabelBlock(const luxel_blend_args& args) {
-    const int tiles = tiles_of(args), block = static_cast<int>(blockIdx.x);
-    const int counted = kParts == 1 ? 0 : args.plan[4 * static_cast<int64_t>(tiles) + 2 * (args.capacity / Policy::kPiece)];
-    const int long_tiles = counted > max_long_tiles(args) ? 0 : max(0, counted);
+  __device__ explicit LabelBlock(const luxel_binned_splats& binned) {
+    const int tiles = tiles_of(binned), block = static_cast<int>(blockIdx.x);
+    const int counted = kParts == 1 ? 0 : binned.plan[4 * static_cast<int64_t>(tiles) + 2 * (binned.capacity / Policy::kPiece)];
+    const int long_tiles = counted > max_long_tiles(binned) ? 0 : max(0, counted);
     is_long = block < long_tiles * kParts;
     part = is_long ? block % kParts : 0;
     const int place = is_long ? block / kParts : long_tiles + block - long_tiles * kParts;
-    if (place < tiles) tile = args.plan[place];
+    if (place < tiles) tile = binned.plan[place];
   }
-  static unsigned blocks(const luxel_blend_args& args) {
-    return static_cast<unsigned>(tiles_of(args) + (kParts - 1) * max_long_tiles(args));
+  static unsigned blocks(const luxel_binned_splats& binned) {
+    return static_cast<unsigned>(tiles_of(binned) + (kParts - 1) * max_long_tiles(binned));
   }
 };
 

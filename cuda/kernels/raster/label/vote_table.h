@@ -79,7 +79,7 @@ LUXEL_HD int claim_slot(int64_t* word, int label) {
 LUXEL_HD int32_t claim_row(const luxel_label_votes_args& args, int64_t n) {
   const int32_t held = read_shared(args.rows + n);
   if (held != -1) return held;
-  if (args.pool_rows >= args.count) {
+  if (args.pool_rows >= args.binned.count) {
     swap_where(args.rows + n, -1, static_cast<int32_t>(n));
     return static_cast<int32_t>(n);
   }
@@ -107,25 +107,6 @@ LUXEL_HD void add_votes(const luxel_label_votes_args& args, int64_t n, int label
     if (slot >= 0) column = slot;
   }
   add_sum(args, args.votes, n * (kSlots + 1) + column, sum);
-}
-
-// The arguments of blending that a walk over the lists of tiles needs. Args: of one of the label stages.
-template <typename Args> luxel_blend_args walk_args(const Args& args) {
-  luxel_blend_args walk = {};
-  walk.dtype = args.dtype;
-  walk.device = args.device;
-  walk.stream = args.stream;
-  walk.splats = args.splats;
-  walk.instances = args.instances;
-  walk.ranges = args.ranges;
-  walk.capacity = args.capacity;
-  walk.plan = args.plan;
-  walk.count = args.count;
-  walk.cameras = args.cameras;
-  walk.width = args.width;
-  walk.height = args.height;
-  walk.max_alpha = args.max_alpha;
-  return walk;
 }
 
 }  // namespace luxel

@@ -1,31 +1,20 @@
 // One Gaussian of the stage project_gaussians, for one camera: its geometry, its colour, and the vjp of both.
-// The CPU loops and the CUDA kernels around these are in the .cpp and .cu of the same name (backward: _bwd.cu).
+// The loops around these are in forward/ and backward/.
 #pragma once
 
 #include "abi/raster.h"
 #include "math/raster/gaussian.h"
 #include "math/raster/gaussian_policy.h"
-#include "kernels/raster/project/row_sink.h"
+#include "kernels/raster/project/gaussian_row.h"
 #include "kernels/raster/project/sh_values.h"
 
 namespace luxel {
 
 LUXEL_HD int value_channels(const luxel_project_gaussians_args& args) {
-  return value_channels(args.with_depth, args.with_normals);
+  return value_channels(args.projection.with_depth, args.with_normals);
 }
-LUXEL_HD int sh_terms(const luxel_project_gaussians_args& args) { return sh_terms(args.sh_degree, args.sh_stride); }
-
-// Pointers to the parameters of one Gaussian, in global or shared memory.
-template <typename T> struct GaussianRow {
-  const T *mean, *quat, *log_scales, *opacity_logit, *sh_dc, *sh_rest;
-};
 template <typename T> LUXEL_HD GaussianRow<T> row_of(const luxel_project_gaussians_args& args, int64_t n) {
-  return {in<T>(args.means) + 3 * n,          in<T>(args.quats) + 4 * n, in<T>(args.log_scales) + 3 * n,
-          in<T>(args.opacity_logits) + n, in<T>(args.sh_dc) + 3 * n, in<T>(args.sh_rest) + 3 * n * args.sh_stride};
-}
-
-template <typename T> LUXEL_HD ShView<T> sh_view(const luxel_project_gaussians_args& args, const GaussianRow<T>& row) {
-  return {row.sh_dc, row.sh_rest, args.sh_stride, args.sh_degree};
+  return gaussian_row<3, T>(args, n);
 }
 
 template <typename T, typename Camera>
@@ -57,13 +46,10 @@ LUXEL_HD bool project_geometry(const luxel_project_gaussians_args& args, const C
   return true;
 }
 
-template <typename T> LUXEL_HD int count_tiles(int width, int height, const Splat<T>& s) {
+template <typename T, typename Args> LUXEL_HD int count_tiles(const Args& args, const Projected<T>& projected) {
+  const Splat<T>& s = projected.splat;
   const T splat[kGaussianRow] = {s.x, s.y, s.opacity, s.depth, s.a, s.b, s.c, s.radius};
-  int tiles = 0;
-  const int tiles_y = tiles_along(height);
-  for_tile_rows(SplatEllipse<T>::of(splat), tiles_along(width), tiles_y, 0, tiles_y,
-                [&](int, int first, int end) { tiles += end - first; });
-  return tiles;
+  return touched_tiles(SplatEllipse<T>::of(splat), args.projection);
 }
 
 template <typename T> LUXEL_HD void store_row(T* row, const Splat<T>& s) {
@@ -79,10 +65,11 @@ LUXEL_HD bool store_splat(const Args& args, const Pinhole<T>& cam, int camera, i
                           const Projected<T>& projected) {
   const Vec3<T> rgb = seen_colour(sh_view(args, row), cam, projected.mean);
   if (!finite(rgb.x + rgb.y + rgb.z)) return false;
-  const int64_t index = static_cast<int64_t>(camera) * args.count + n;
+  const int64_t index = static_cast<int64_t>(camera) * args.projection.count + n;
   const Splat<T>& s = projected.splat;
-  store_row(out<T>(args.splats) + kGaussianRow * index, s);
-  store_values(out<T>(args.values) + value_channels(args.with_depth, args.with_normals) * index, rgb, args.with_depth, s.depth,
+  store_row(out<T>(args.projection.splats) + kGaussianRow * index, s);
+  const int with_depth = args.projection.with_depth;
+  store_values(out<T>(args.projection.values) + value_channels(with_depth, args.with_normals) * index, rgb, with_depth, s.depth,
                args.with_normals, projected.normal);
   return true;
 }
@@ -106,10 +93,9 @@ template <typename T> LUXEL_HD void add_statistics(const Pinhole<T>& cam, const 
 // as in seen_colour_vjp.
 template <bool kAdd, typename T, typename Camera>
 LUXEL_HD void project_one_vjp(const luxel_project_gaussians_args& args, const Camera& cam, const GaussianRow<T>& row,
-                              const T* g_splat, const T* g_value, GaussianGradient<T>& total, Vec3<T>& g_dc, T* g_rest,
-                              T* statistics) {
+                              const T* g_splat, const T* g_value, WithColour<T, GaussianGradient>& total, T* g_rest, T* statistics) {
   const Vec3<T> mean = load3(row.mean);
-  const Vec3<T> g_seen = seen_colour_vjp<kAdd>(sh_view(args, row), cam, mean, g_value, g_dc, g_rest);
+  const Vec3<T> g_seen = seen_colour_vjp<kAdd>(sh_view(args, row), cam, mean, g_value, total.dc, g_rest);
   total.mean = total.mean + g_seen;
 
   GaussianProjection<T> p;
@@ -127,7 +113,7 @@ LUXEL_HD void project_one_vjp(const luxel_project_gaussians_args& args, const Ca
 
   g_value += 3;
   T g_depth = T(0);
-  if (args.with_depth) g_depth = *g_value++;
+  if (args.projection.with_depth) g_depth = *g_value++;
   Mat3<T> g_axes = {{T(0), T(0), T(0)}, {T(0), T(0), T(0)}, {T(0), T(0), T(0)}};
   if (args.with_normals) {
     int axis;
@@ -148,43 +134,35 @@ LUXEL_HD void project_one_vjp(const luxel_project_gaussians_args& args, const Ca
   total.opacity_logit += one.opacity_logit;
 }
 
-// Adds the gradient of penalty_factor * (opacity_penalty * opacity + scale_penalty * sum of scales).
+LUXEL_HD bool has_penalties(const luxel_project_gaussians_args& args) { return gaussian_penalties(args); }
 template <typename T>
 LUXEL_HD void penalties_vjp(const luxel_project_gaussians_args& args, const GaussianRow<T>& row, GaussianGradient<T>& g) {
-  const T factor = args.penalty_factor ? in<T>(args.penalty_factor)[0] : T(1);
-  if (args.opacity_penalty != 0.0f) {
-    const T alpha = sigmoid(*row.opacity_logit);
-    g.opacity_logit += factor * T(args.opacity_penalty) * alpha * (T(1) - alpha);
-  }
-  if (args.scale_penalty != 0.0f) {
+  gaussian_penalties_vjp(args, row, g.opacity_logit, [&](T factor) {
     const Vec3<T> s = load3(row.log_scales);
-    g.log_scales = g.log_scales + factor * T(args.scale_penalty) * Vec3<T>{exp_exact(s.x), exp_exact(s.y), exp_exact(s.z)};
-  }
+    g.log_scales = g.log_scales + factor * Vec3<T>{exp_exact(s.x), exp_exact(s.y), exp_exact(s.z)};
+  });
 }
 
-// The six parameters as rows of numbers.
-constexpr int kGaussianParameters = 6;
+LUXEL_HD ParameterList<6> parameters_of(const luxel_project_gaussians_args& args) { return gaussian_parameters<3>(args); }
+
 template <typename T>
-ParameterRows<T, kGaussianParameters> parameter_rows(const luxel_project_gaussians_args& args) {
-  const Parameter parameters[kGaussianParameters] = {
-      {args.means, args.g_means, 3, 0},
-      {args.quats, args.g_quats, 4, 1},
-      {args.log_scales, args.g_log_scales, 3, 2},
-      {args.opacity_logits, args.g_opacity_logits, 1, 3},
-      {args.sh_dc, args.g_sh_dc, 3, 4},
-      {args.sh_rest, args.g_sh_rest, 3 * args.sh_stride, 5}};
-  return rows_of<T>(args, parameters);
+LUXEL_HD void flatten(const luxel_project_gaussians_args&, const GaussianRow<T>&, bool, const WithColour<T, GaussianGradient>& g,
+                      T* numbers) {
+  flatten_frame(g.mean, g.quat, numbers);
+  store3(numbers + 7, g.log_scales);
+  numbers[10] = g.opacity_logit;
+  store3(numbers + 11, g.dc);
 }
-// A Gaussian's gradient in the order of these rows, without sh_rest: 14 numbers.
-template <typename T> LUXEL_HD void flatten(const GaussianGradient<T>& g, Vec3<T> g_dc, T* row) {
-  store3(row, g.mean);
-  row[3] = g.quat.w;
-  row[4] = g.quat.x;
-  row[5] = g.quat.y;
-  row[6] = g.quat.z;
-  store3(row + 7, g.log_scales);
-  row[10] = g.opacity_logit;
-  store3(row + 11, g_dc);
-}
+
+struct GaussianStage {
+  using Args = luxel_project_gaussians_args;
+  template <typename T, template <typename> typename Optics> using Camera = Optics<T>;
+  template <typename T> using Row = GaussianRow<T>;
+  template <typename T> using Projected = luxel::Projected<T>;
+  template <typename T> using Gradient = WithColour<T, GaussianGradient>;
+  static constexpr int kSplat = kGaussianRow, kParameters = 6, kNumbers = 14, kChunk = 512, kBlock = 1024;
+  static constexpr bool kPoints = false, kLenses = true, kTimestamps = false;
+  static constexpr int width(int i) { return i == 1 ? 4 : (i == 3 ? 1 : 3); }
+};
 
 }  // namespace luxel

@@ -1,95 +1,16 @@
 // CPU twin of project_gaussians4d.cu and project_gaussians4d_bwd.cu.
 #include "kernels/raster/project/project_gaussians4d.h"
 
-#include "kernels/raster/project/project_forward.h"
-
-#include <vector>
-
-namespace luxel {
-namespace {
-
-// Gaussians go to fixed blocks, and gradients of cameras and times are summed block after block: the sum does not depend
-// on the number of threads.
-constexpr int kBlock = 1024;
-
-// The gradient by one camera.
-template <typename T> struct View {
-  PoseGradient<T> pose;
-  T timestamp;
-};
-
-template <typename T, typename Camera> void backward(const luxel_project_gaussians4d_args& args) {
-  const bool skipped = args.skip && *args.skip != 0;
-  if (skipped && args.adam_schedule) return;
-  const int blocks = (args.count + kBlock - 1) / kBlock;
-  std::vector<View<T>> views(static_cast<size_t>(blocks) * args.cameras);
-  std::vector<Camera> cameras;
-  for (int camera = 0; camera < args.cameras; ++camera) cameras.push_back(load_camera(args, camera, CameraType<Camera>()));
-  const Sink<T, kParameters4d> sink(args, parameter_rows<T>(args));
-#pragma omp parallel for schedule(dynamic, 1)
-  for (int block = 0; block < blocks; ++block) {
-    const int32_t end = smaller((block + 1) * kBlock, args.count);
-    for (int64_t n = static_cast<int64_t>(block) * kBlock; n < end; ++n) {
-      const Gaussian4dRow<T> row = row_of<T>(args, n);
-      Gaussian4dTotal<T> total = {};
-      T numbers[kSmall4d] = {}, g_rest[45] = {};
-      ViewStatistics<T> statistics(args.statistics && !skipped ? out<T>(args.statistics) + 4 * n : nullptr,
-                                   args.largest_of_views != 0);
-      bool seen = false;
-      for (int camera = 0; camera < args.cameras; ++camera) {
-        const int64_t index = static_cast<int64_t>(camera) * args.count + n;
-        if (args.tile_counts[index] > 0) {
-          seen = true;
-          View<T>& view = views[static_cast<size_t>(block) * args.cameras + camera];
-          total.pose = view.pose;
-          total.timestamp = view.timestamp;
-          const T* g_splat = in<T>(args.g_splats) + kGaussianRow * index;
-          const T* g_value = in<T>(args.g_values) + value_channels(args) * index;
-          project_one_vjp<true>(args, cameras[camera], row, g_splat, g_value, total, g_rest, statistics.of_view());
-          view = {total.pose, total.timestamp};
-        }
-        statistics.end_view(camera == 0);
-      }
-      statistics.end();
-      if (seen) flatten(row, total, numbers);
-      sink.take(n, numbers, g_rest, seen);
-    }
-  }
-  for (size_t i = 0; i < views.size(); ++i) {
-    const size_t camera = i % args.cameras;
-    if (args.g_world_to_cam) add_pose(views[i].pose, out<T>(args.g_world_to_cam) + 16 * camera);
-    if (args.g_timestamps) out<T>(args.g_timestamps)[camera] += views[i].timestamp;
-    if (args.g_shutters) add_shutter(views[i].pose, out<T>(args.g_shutters) + LUXEL_SHUTTER * camera);
-  }
-}
-
-template <typename T> void run_forward(const luxel_project_gaussians4d_args& args) {
-  if (args.shutters) {
-    args.lens ? project_forward<T, Timed<T, RollingLens>>(args) : project_forward<T, Timed<T, RollingPinhole>>(args);
-  } else {
-    args.lens ? project_forward<T, Timed<T, LensCamera>>(args) : project_forward<T, Timed<T, Pinhole>>(args);
-  }
-}
-template <typename T> void run_backward(const luxel_project_gaussians4d_args& args) {
-  if (args.shutters) {
-    args.lens ? backward<T, Timed<T, RollingLens>>(args) : backward<T, Timed<T, RollingPinhole>>(args);
-  } else {
-    args.lens ? backward<T, Timed<T, LensCamera>>(args) : backward<T, Timed<T, Pinhole>>(args);
-  }
-}
-
-}  // namespace
-}  // namespace luxel
+#include "kernels/raster/project/backward/project_backward.h"
+#include "kernels/raster/project/forward/project_forward.h"
 
 extern "C" {
 
 int luxel_project_gaussians4d_fwd(const luxel_project_gaussians4d_args* args) {
-  args->dtype ? luxel::run_forward<double>(*args) : luxel::run_forward<float>(*args);
-  return 0;
+  return luxel::project_forward<luxel::Gaussian4dStage>(*args);
 }
 
 int luxel_project_gaussians4d_bwd(const luxel_project_gaussians4d_args* args) {
-  args->dtype ? luxel::run_backward<double>(*args) : luxel::run_backward<float>(*args);
-  return 0;
+  return luxel::project_backward<luxel::Gaussian4dStage>(*args);
 }
 }

@@ -1,5 +1,5 @@
 // One Gaussian of the stage project_gaussians4d, for one camera and its time: slice, geometry, colour, and the vjp of all.
-// The CPU loops and the CUDA kernels around these are in the .cpp and .cu of the same name (backward: _bwd.cu).
+// The loops around these are in forward/ and backward/.
 #pragma once
 
 #include "math/raster/gaussian4d.h"
@@ -8,9 +8,8 @@
 namespace luxel {
 
 LUXEL_HD int value_channels(const luxel_project_gaussians4d_args& args) {
-  return value_channels(args.with_depth, args.with_normals);
+  return value_channels(args.projection.with_depth, args.with_normals);
 }
-LUXEL_HD int sh_terms(const luxel_project_gaussians4d_args& args) { return sh_terms(args.sh_degree, args.sh_stride); }
 
 // A camera with a timestamp; T: its numbers, Base: Pinhole<T> or LensCamera<T>.
 template <typename T, template <typename> typename Base> struct Timed : Base<T> {
@@ -28,10 +27,7 @@ template <typename T> struct Gaussian4dRow {
 template <typename T> LUXEL_HD Gaussian4dRow<T> row_of(const luxel_project_gaussians4d_args& args, int64_t n) {
   return {in<T>(args.means) + 3 * n,  in<T>(args.times) + n,          in<T>(args.log_scales) + 3 * n,
           in<T>(args.log_scale_t) + n, in<T>(args.rotors) + 8 * n,     in<T>(args.opacity_logits) + n,
-          in<T>(args.sh_dc) + 3 * n,  in<T>(args.sh_rest) + 3 * n * args.sh_stride};
-}
-template <typename T> LUXEL_HD ShView<T> sh_view(const luxel_project_gaussians4d_args& args, const Gaussian4dRow<T>& row) {
-  return {row.sh_dc, row.sh_rest, args.sh_stride, args.sh_degree};
+          in<T>(args.sh_dc) + 3 * n,  in<T>(args.sh_rest) + 3 * n * args.projection.sh_stride};
 }
 
 template <typename T, typename Camera>
@@ -44,7 +40,8 @@ LUXEL_HD bool load_projection(const luxel_project_gaussians4d_args& args, const 
 
 // False if the Gaussian is not visible.
 template <typename T, typename Camera>
-LUXEL_HD bool project_geometry(const luxel_project_gaussians4d_args& args, const Camera& cam, const Gaussian4dRow<T>& row, Projected<T>& projected) {
+LUXEL_HD bool project_geometry(const luxel_project_gaussians4d_args& args, const Camera& cam, const Gaussian4dRow<T>& row,
+                               Projected<T>& projected) {
   Gaussian4dProjection<T> p;
   if (!load_projection(args, cam, row, p, projected.splat)) return false;
   projected.mean = p.mean;
@@ -77,7 +74,7 @@ LUXEL_HD void project_one_vjp(const luxel_project_gaussians4d_args& args, const 
   load4(g_splat + 4, gs + 4);
   const Splat<T> g = {gs[0], gs[1], gs[2], T(0), gs[4], gs[5], gs[6], T(0)};
   const ProjectionOptions<T> options = {T(args.dilation), args.antialiased != 0};
-  const T g_timestamp = project_gaussian4d_vjp(cam, options, p, s, g, args.with_depth ? g_value[3] : T(0), g_seen,
+  const T g_timestamp = project_gaussian4d_vjp(cam, options, p, s, g, args.projection.with_depth ? g_value[3] : T(0), g_seen,
                                             total.parameters, total.pose);
   total.pose.add_seen(cam, g_seen);
   total.timestamp += g_timestamp;
@@ -85,25 +82,25 @@ LUXEL_HD void project_one_vjp(const luxel_project_gaussians4d_args& args, const 
     add_statistics(cam, s, screen_norm(cam, g.x, g.y), g_timestamp < T(0) ? -g_timestamp : g_timestamp, statistics);
 }
 
-// The eight parameters as rows of numbers, in the order of the arguments.
-constexpr int kParameters4d = 8;
+LUXEL_HD bool has_penalties(const luxel_project_gaussians4d_args&) { return false; }
 template <typename T>
-ParameterRows<T, kParameters4d> parameter_rows(const luxel_project_gaussians4d_args& args) {
-  const Parameter parameters[kParameters4d] = {
-      {args.means, args.g_means, 3, 0},
-      {args.times, args.g_times, 1, 1},
-      {args.log_scales, args.g_log_scales, 3, 2},
-      {args.log_scale_t, args.g_log_scale_t, 1, 3},
-      {args.rotors, args.g_rotors, 8, 4},
-      {args.opacity_logits, args.g_opacity_logits, 1, 5},
-      {args.sh_dc, args.g_sh_dc, 3, 6},
-      {args.sh_rest, args.g_sh_rest, 3 * args.sh_stride, 7}};
-  return rows_of<T>(args, parameters);
-}
-constexpr int kSmall4d = 20;  // numbers of a row without sh_rest
+LUXEL_HD void penalties_vjp(const luxel_project_gaussians4d_args&, const Gaussian4dRow<T>&, Gaussian4dTotal<T>&) {}
 
-// The gradient of a visible Gaussian in the order of these rows, without sh_rest.
-template <typename T> LUXEL_HD void flatten(const Gaussian4dRow<T>& row, const Gaussian4dTotal<T>& total, T* numbers) {
+LUXEL_HD ParameterList<8> parameters_of(const luxel_project_gaussians4d_args& args) {
+  return {{{args.means, args.g_means, 3, 0},
+           {args.times, args.g_times, 1, 1},
+           {args.log_scales, args.g_log_scales, 3, 2},
+           {args.log_scale_t, args.g_log_scale_t, 1, 3},
+           {args.rotors, args.g_rotors, 8, 4},
+           {args.opacity_logits, args.g_opacity_logits, 1, 5},
+           {args.sh_dc, args.g_sh_dc, 3, 6},
+           {args.sh_rest, args.g_sh_rest, 3 * args.projection.sh_stride, 7}}};
+}
+
+template <typename T>
+LUXEL_HD void flatten(const luxel_project_gaussians4d_args&, const Gaussian4dRow<T>& row, bool seen, const Gaussian4dTotal<T>& total,
+                      T* numbers) {
+  if (!seen) return;
   const Quat<T> scales = scales4d(load3(row.log_scales), *row.log_scale_t);
   const Quat<T> g_log_scales = shape_vjp(row.rotor, scales, total.parameters, numbers + 8);
   store3(numbers, total.parameters.mean);
@@ -113,5 +110,16 @@ template <typename T> LUXEL_HD void flatten(const Gaussian4dRow<T>& row, const G
   numbers[16] = total.parameters.opacity_logit;
   store3(numbers + 17, total.dc);
 }
+
+struct Gaussian4dStage {
+  using Args = luxel_project_gaussians4d_args;
+  template <typename T, template <typename> typename Optics> using Camera = Timed<T, Optics>;
+  template <typename T> using Row = Gaussian4dRow<T>;
+  template <typename T> using Projected = luxel::Projected<T>;
+  template <typename T> using Gradient = Gaussian4dTotal<T>;
+  static constexpr int kSplat = kGaussianRow, kParameters = 8, kNumbers = 20, kChunk = 512, kBlock = 1024;
+  static constexpr bool kPoints = false, kLenses = true, kTimestamps = true;
+  static constexpr int width(int i) { return i == 4 ? 8 : (i % 2 == 0 ? 3 : 1); }
+};
 
 }  // namespace luxel

@@ -1,32 +1,22 @@
-// One surfel of the stage project_surfels, for one camera: its geometry, its colour, and the vjp of both. The CPU loops and the
-// CUDA kernels around these are in the .cpp and .cu of the same name.
+// One surfel of the stage project_surfels, for one camera: its geometry, its colour, and the vjp of both. The loops around these are
+// in forward/ and backward/.
 #pragma once
 
 #include "abi/surfels.h"
 #include "math/raster/surfel_policy.h"
 #include "math/raster/surfel.h"
-#include "kernels/raster/project/row_sink.h"
+#include "kernels/raster/project/gaussian_row.h"
 #include "kernels/raster/project/sh_values.h"
 
 namespace luxel {
 
 // Whether the square of the depth is among the values.
-LUXEL_HD bool with_square(const luxel_project_surfels_args& args) { return args.with_depth && args.with_normals; }
+LUXEL_HD bool with_square(const luxel_project_surfels_args& args) { return args.projection.with_depth && args.with_normals; }
 LUXEL_HD int value_channels(const luxel_project_surfels_args& args) {
-  return value_channels(args.with_depth, args.with_normals) + (with_square(args) ? 1 : 0);
+  return value_channels(args.projection.with_depth, args.with_normals) + (with_square(args) ? 1 : 0);
 }
-LUXEL_HD int sh_terms(const luxel_project_surfels_args& args) { return sh_terms(args.sh_degree, args.sh_stride); }
-
-// Pointers to the parameters of one surfel, in global or shared memory.
-template <typename T> struct SurfelRow {
-  const T *mean, *quat, *log_scales, *opacity_logit, *sh_dc, *sh_rest;
-};
-template <typename T> LUXEL_HD SurfelRow<T> row_of(const luxel_project_surfels_args& args, int64_t n) {
-  return {in<T>(args.means) + 3 * n,          in<T>(args.quats) + 4 * n, in<T>(args.log_scales) + 2 * n,
-          in<T>(args.opacity_logits) + n, in<T>(args.sh_dc) + 3 * n, in<T>(args.sh_rest) + 3 * n * args.sh_stride};
-}
-template <typename T> LUXEL_HD ShView<T> sh_view(const luxel_project_surfels_args& args, const SurfelRow<T>& row) {
-  return {row.sh_dc, row.sh_rest, args.sh_stride, args.sh_degree};
+template <typename T> LUXEL_HD GaussianRow<T> row_of(const luxel_project_surfels_args& args, int64_t n) {
+  return gaussian_row<2, T>(args, n);
 }
 
 template <typename T> LUXEL_HD void store_row(T* row, const SurfelSplat<T>& s) {
@@ -39,16 +29,17 @@ LUXEL_UNROLL
 template <typename T> struct ProjectedSurfel {
   Vec3<T> mean, normal;  // normal: with_normals only
   SurfelSplat<T> splat;
+  int tiles;
 };
 
-// The number of tiles that a surfel touches; 0 if it is not visible.
+// False if the surfel is not visible.
 template <typename T>
-LUXEL_HD int project_geometry(const luxel_project_surfels_args& args, const Pinhole<T>& cam, const SurfelRow<T>& row,
+LUXEL_HD bool project_geometry(const luxel_project_surfels_args& args, const Pinhole<T>& cam, const GaussianRow<T>& row,
                               ProjectedSurfel<T>& projected) {
   projected.mean = load3(row.mean);
   SurfelProjection<T> p;
   SurfelSplat<T>& s = projected.splat;
-  if (!project_surfel(cam, projected.mean, row.quat, row.log_scales, *row.opacity_logit, p, s)) return 0;
+  if (!project_surfel(cam, projected.mean, row.quat, row.log_scales, *row.opacity_logit, p, s)) return false;
   if (args.with_normals) {
     T sign;
     projected.normal = surfel_normal(p, projected.mean, camera_position(cam), sign);
@@ -56,25 +47,26 @@ LUXEL_HD int project_geometry(const luxel_project_surfels_args& args, const Pinh
   alignas(16) T splat[kSurfelRow];
   store_row(splat, s);
   const SurfelBounds<T> bounds = SurfelBounds<T>::of(splat);
-  if (!bounds.usable()) return 0;
-  if (!(bounds.right() > T(0) && bounds.left() < cam.width && bounds.bottom() > T(0) && bounds.top() < cam.height)) return 0;
-  int tiles = 0;
-  const int tiles_y = tiles_along(args.height);
-  for_tile_rows(bounds, tiles_along(args.width), tiles_y, 0, tiles_y, [&](int, int first, int end) { tiles += end - first; });
-  return tiles;
+  if (!bounds.usable()) return false;
+  if (!(bounds.right() > T(0) && bounds.left() < cam.width && bounds.bottom() > T(0) && bounds.top() < cam.height)) return false;
+  projected.tiles = touched_tiles(bounds, args.projection);
+  return projected.tiles > 0;
+}
+template <typename T> LUXEL_HD int count_tiles(const luxel_project_surfels_args&, const ProjectedSurfel<T>& projected) {
+  return projected.tiles;
 }
 
 // Writes splat and values of a surfel that touches tiles. Returns false and writes nothing if its colour is not finite.
 template <typename T>
 LUXEL_HD bool store_splat(const luxel_project_surfels_args& args, const Pinhole<T>& cam, int camera, int64_t n,
-                          const SurfelRow<T>& row, const ProjectedSurfel<T>& projected) {
+                          const GaussianRow<T>& row, const ProjectedSurfel<T>& projected) {
   const Vec3<T> rgb = seen_colour(sh_view(args, row), cam, projected.mean);
   if (!finite(rgb.x + rgb.y + rgb.z)) return false;
-  const int64_t index = static_cast<int64_t>(camera) * args.count + n;
+  const int64_t index = static_cast<int64_t>(camera) * args.projection.count + n;
   const T depth = projected.splat.depth;
-  store_row(out<T>(args.splats) + kSurfelRow * index, projected.splat);
-  T* value = out<T>(args.values) + value_channels(args) * index;
-  store_values(value, rgb, args.with_depth, depth, 0, {});
+  store_row(out<T>(args.projection.splats) + kSurfelRow * index, projected.splat);
+  T* value = out<T>(args.projection.values) + value_channels(args) * index;
+  store_values(value, rgb, args.projection.with_depth, depth, 0, {});
   if (with_square(args)) value[4] = depth * depth;
   if (args.with_normals) store3(value + value_channels(args) - 3, projected.normal);
   return true;
@@ -98,21 +90,20 @@ LUXEL_HD void add_statistics(const Pinhole<T>& cam, const SurfelSplat<T>& s, con
 // Adds the gradients of a surfel through one camera in which it is visible, given those by its splat and values; g_rest and kAdd
 // as in seen_colour_vjp.
 template <bool kAdd, typename T>
-LUXEL_HD void project_one_vjp(const luxel_project_surfels_args& args, const Pinhole<T>& cam, const SurfelRow<T>& row,
-                              const T* g_splat, const T* g_value, SurfelGradient<T>& total, Vec3<T>& g_dc, T* g_rest,
-                              T* statistics) {
+LUXEL_HD void project_one_vjp(const luxel_project_surfels_args& args, const Pinhole<T>& cam, const GaussianRow<T>& row,
+                              const T* g_splat, const T* g_value, WithColour<T, SurfelGradient>& total, T* g_rest, T* statistics) {
   const Vec3<T> mean = load3(row.mean);
   SurfelProjection<T> p;
   SurfelSplat<T> s;
   const bool visible = project_surfel(cam, mean, row.quat, row.log_scales, *row.opacity_logit, p, s);
-  const Vec3<T> g_seen = seen_colour_vjp<kAdd>(sh_view(args, row), cam, mean, g_value, g_dc, g_rest);
+  const Vec3<T> g_seen = seen_colour_vjp<kAdd>(sh_view(args, row), cam, mean, g_value, total.dc, g_rest);
   if (!visible) return;  // does not happen: it was visible in the forward pass
   T gs[kSurfelRow];
 LUXEL_UNROLL
   for (int k = 0; k < kSurfelRow; k += 4) load4(g_splat + k, gs + k);
   if (statistics != nullptr) add_statistics(cam, s, gs, statistics);
   const SurfelSplat<T> g = {gs[0], gs[1], gs[2], T(0), gs[4], gs[5], gs[6], T(0), gs[8], gs[9], T(0), T(0)};
-  T g_depth = args.with_depth ? g_value[3] : T(0);
+  T g_depth = args.projection.with_depth ? g_value[3] : T(0);
   if (with_square(args)) g_depth += 2 * s.depth * g_value[4];
   Vec3<T> g_normal = {T(0), T(0), T(0)};
   if (args.with_normals) {
@@ -133,44 +124,36 @@ LUXEL_UNROLL
   total.opacity_logit += one.opacity_logit;
 }
 
-// Adds the gradient of penalty_factor * (opacity_penalty * opacity + scale_penalty * sum of scales).
+LUXEL_HD bool has_penalties(const luxel_project_surfels_args& args) { return gaussian_penalties(args); }
 template <typename T>
-LUXEL_HD void penalties_vjp(const luxel_project_surfels_args& args, const SurfelRow<T>& row, SurfelGradient<T>& g) {
-  const T factor = args.penalty_factor ? in<T>(args.penalty_factor)[0] : T(1);
-  if (args.opacity_penalty != 0.0f) {
-    const T alpha = sigmoid(*row.opacity_logit);
-    g.opacity_logit += factor * T(args.opacity_penalty) * alpha * (T(1) - alpha);
-  }
-  if (args.scale_penalty != 0.0f) {
-    g.log_scale_u += factor * T(args.scale_penalty) * exp_exact(row.log_scales[0]);
-    g.log_scale_v += factor * T(args.scale_penalty) * exp_exact(row.log_scales[1]);
-  }
+LUXEL_HD void penalties_vjp(const luxel_project_surfels_args& args, const GaussianRow<T>& row, SurfelGradient<T>& g) {
+  gaussian_penalties_vjp(args, row, g.opacity_logit, [&](T factor) {
+    g.log_scale_u += factor * exp_exact(row.log_scales[0]);
+    g.log_scale_v += factor * exp_exact(row.log_scales[1]);
+  });
 }
 
-// The six parameters as rows of numbers.
-constexpr int kSurfelParameters = 6;
-template <typename T> ParameterRows<T, kSurfelParameters> parameter_rows(const luxel_project_surfels_args& args) {
-  const Parameter parameters[kSurfelParameters] = {
-      {args.means, args.g_means, 3, 0},
-      {args.quats, args.g_quats, 4, 1},
-      {args.log_scales, args.g_log_scales, 2, 2},
-      {args.opacity_logits, args.g_opacity_logits, 1, 3},
-      {args.sh_dc, args.g_sh_dc, 3, 4},
-      {args.sh_rest, args.g_sh_rest, 3 * args.sh_stride, 5}};
-  return rows_of<T>(args, parameters);
+LUXEL_HD ParameterList<6> parameters_of(const luxel_project_surfels_args& args) { return gaussian_parameters<2>(args); }
+
+template <typename T>
+LUXEL_HD void flatten(const luxel_project_surfels_args&, const GaussianRow<T>&, bool, const WithColour<T, SurfelGradient>& g,
+                      T* numbers) {
+  flatten_frame(g.mean, g.quat, numbers);
+  numbers[7] = g.log_scale_u;
+  numbers[8] = g.log_scale_v;
+  numbers[9] = g.opacity_logit;
+  store3(numbers + 10, g.dc);
 }
-// A surfel's gradient in the order of these rows, without sh_rest: 13 numbers.
-constexpr int kSurfelNumbers = 13;
-template <typename T> LUXEL_HD void flatten(const SurfelGradient<T>& g, Vec3<T> g_dc, T* row) {
-  store3(row, g.mean);
-  row[3] = g.quat.w;
-  row[4] = g.quat.x;
-  row[5] = g.quat.y;
-  row[6] = g.quat.z;
-  row[7] = g.log_scale_u;
-  row[8] = g.log_scale_v;
-  row[9] = g.opacity_logit;
-  store3(row + 10, g_dc);
-}
+
+struct SurfelStage {
+  using Args = luxel_project_surfels_args;
+  template <typename T, template <typename> typename Optics> using Camera = Optics<T>;
+  template <typename T> using Row = GaussianRow<T>;
+  template <typename T> using Projected = ProjectedSurfel<T>;
+  template <typename T> using Gradient = WithColour<T, SurfelGradient>;
+  static constexpr int kSplat = kSurfelRow, kParameters = 6, kNumbers = 13, kChunk = 512, kBlock = 1024;
+  static constexpr bool kPoints = false, kLenses = false, kTimestamps = false;
+  static constexpr int width(int i) { return i == 1 ? 4 : (i == 2 ? 2 : (i == 3 ? 1 : 3)); }
+};
 
 }  // namespace luxel

@@ -25,11 +25,21 @@ LUXEL_UNROLL
   for (int k = 8; k < 15; ++k) visit(k);
 }
 
+// Args: the argument struct of a projection stage.
+template <typename Args> LUXEL_HD int sh_terms(const Args& args) {
+  return sh_terms(args.projection.sh_degree, args.projection.sh_stride);
+}
+
 // Pointers to the coefficients of one primitive, in global or shared memory.
 template <typename T> struct ShView {
   const T *sh_dc, *sh_rest;  // [3], [stride,3]
   int stride, degree;        // stored above degree 0; to evaluate
 };
+
+template <typename T, typename Args, template <typename> typename Row>
+LUXEL_HD ShView<T> sh_view(const Args& args, const Row<T>& row) {
+  return {row.sh_dc, row.sh_rest, args.projection.sh_stride, args.projection.sh_degree};
+}
 
 // Colour along the unit direction, before clamping; basis is kept for the vjp.
 template <typename T> LUXEL_HD Vec3<T> sh_colour(const ShView<T>& sh, Vec3<T> direction, T* basis) {

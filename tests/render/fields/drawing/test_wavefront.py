@@ -156,8 +156,8 @@ def radiance(device: torch.device) -> RadianceField:
     """The same."""
     config = RadianceConfig(field="radiance", hidden=1, log2_entries=12, finest=128, batch=2048)
     made = SmallRadianceField(config).to(device)
-    made.box.copy_(torch.tensor([-1.0, -1, -1, 1, 1, 1]))
-    made.occupancy.bits.copy_(torch.randint(0, 256, (16**3 // 8,), dtype=torch.uint8))
+    made.march.box.copy_(torch.tensor([-1.0, -1, -1, 1, 1, 1]))
+    made.march.occupancy.bits.copy_(torch.randint(0, 256, (16**3 // 8,), dtype=torch.uint8))
     return brightened(made)
 
 
@@ -178,6 +178,17 @@ def brightened(made: Any) -> Any:
 
 
 MADE = {"volume": volume, "radiance": radiance, "sdf": sdf}
+DRAWN_IN = {"volume": "volume", "radiance": "capture.march", "sdf": "sdf"}  # modules that draw each
+
+
+def drawer_of(made: Any) -> Any:
+    """What has the renderer of an application."""
+    return made.march if made.kind == "radiance" else made
+
+
+def renderer_of(made: Any) -> Any:
+    """What an application draws with counts on the device with, or None."""
+    return drawer_of(made)._renderer
 
 
 def frames(made: Application, sizes: list[tuple[int, int]], device: torch.device) -> list[Tensor]:
@@ -204,15 +215,15 @@ def test_each_kind_is_drawn_with_counts_on_the_device(kind, monkeypatch):
     made, cpu = MADE[kind](torch.device("cpu")), torch.device("cpu")
     sizes = [(40, 30), (29, 61)]
     expected = frames(made, sizes, cpu)
-    assert made._renderer is None
-    monkeypatch.setattr(f"luxel.render.fields.{kind}.counts_on_device", lambda device: True)
+    assert renderer_of(made) is None
+    monkeypatch.setattr(f"luxel.render.fields.{DRAWN_IN[kind]}.counts_on_device", lambda device: True)
     if kind != "sdf":
         monkeypatch.setattr(
-            f"luxel.render.fields.{kind}.WavefrontRenderer",
+            f"luxel.render.fields.{DRAWN_IN[kind]}.WavefrontRenderer",
             lambda device, *_, **o: WavefrontRenderer(device, 900, 9000, **o),
         )
     actual = frames(made, sizes, cpu)
-    assert made._renderer is not None
+    assert renderer_of(made) is not None
     assert_images(actual, expected)
 
 
@@ -227,7 +238,7 @@ def test_captured_frames_equal_polled_ones(gpu, kind):
             images[mode] = frames(made, sizes, gpu)
     assert_images(images["launched"], images["polled"])
     assert_images(images["captured"], images["launched"])
-    renderer = made._renderer
+    renderer = renderer_of(made)
     assert renderer is not None and 1 <= renderer.captures <= 2, "one for each size of its workspace"
 
 
@@ -241,13 +252,13 @@ def test_captured_frames_follow_parameters_and_applications(gpu, kind):
         for table in two.table_parameters():
             table.mul_(-0.7)
     first = frames(one, sizes, gpu), frames(two, sizes, gpu)
-    captures = one._renderer.captures
+    captures = renderer_of(one).captures
     with torch.no_grad():
         for table in one.table_parameters():
             table.add_(0.3 * torch.randn_like(table))
     one.after_step(1)
     changed = frames(one, sizes, gpu)
-    assert one._renderer.captures == captures, "parameters have not moved"
+    assert renderer_of(one).captures == captures, "parameters have not moved"
     assert not torch.equal(changed[0], first[0][0])
     with use_frame_mode("polled"):
         assert_images(changed, frames(one, sizes, gpu))
@@ -255,7 +266,7 @@ def test_captured_frames_follow_parameters_and_applications(gpu, kind):
     for parameter in one.parameters():
         parameter.data = parameter.data.clone()
     assert_images(frames(one, sizes, gpu), changed)
-    assert one._renderer.captures == captures + 1
+    assert renderer_of(one).captures == captures + 1
     del two
     assert_images(frames(one, sizes, gpu), changed)
 
@@ -274,7 +285,8 @@ def test_memory_of_frames_is_bounded_and_freed(gpu, kind):
     for _ in range(5):
         frames(made, [(300, 200), (150, 100)], gpu)
     assert torch.cuda.memory_allocated(gpu) <= held + (1 << 20)
-    made._renderer = made._snapshot = None
+    made._snapshot = None
+    drawer_of(made)._renderer = None
     release_memory()
     assert torch.cuda.memory_allocated(gpu) <= before + (16 << 20)
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 from convex_scenes import random_convexes
-from convex_stages import draw, projection_of
+from splat_stages import draw, projection_of
 
 from luxel.render.errors import NativeError
 from luxel.render.geometry.camera import Camera
@@ -81,30 +79,6 @@ def test_the_projection_finishes_what_blending_gathered(toy_camera, device):
         return
     for together, apart in zip(gradients(True), one_by_one, strict=True):
         torch.testing.assert_close(together, apart, rtol=1e-4, atol=1e-5 * apart.abs().max().item())
-
-
-def test_compiles_as_one_graph(toy_camera, device):
-    """fullgraph=True: no graph break, forward or backward."""
-    convexes, cameras = scene(device, toy_camera)
-    torch._dynamo.reset()
-
-    def render(world_to_cam, background, statistics, *parameters):
-        posed = replace(cameras, world_to_cam=world_to_cam)
-        drawn = draw(Convexes(*parameters), posed, background=background, room=5000, statistics=statistics)
-        return drawn.image, drawn.alpha
-
-    results = []
-    background = torch.tensor([0.1, 0.5, 0.9], device=device)
-    for function in (render, torch.compile(render, fullgraph=True, backend="aot_eager")):
-        inputs = [cameras.world_to_cam, background, *convexes.tensors().values()]
-        inputs = [t.detach().clone().requires_grad_() for t in inputs]
-        statistics = torch.zeros(40, 4, device=device)
-        outputs = function(*inputs[:2], statistics, *inputs[2:])
-        torch.stack([output.square().sum() for output in outputs]).sum().backward()
-        results.append([*(o.detach() for o in outputs), *(t.grad for t in inputs), statistics])
-    assert results[0][-1][:, 2].max() == 2
-    for eager, compiled in zip(*results, strict=True):
-        torch.testing.assert_close(compiled, eager, rtol=1e-4, atol=1e-5 * eager.abs().max().item())
 
 
 def test_what_is_refused_is_named(toy_camera, device):

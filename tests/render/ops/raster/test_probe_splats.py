@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from convex_scenes import random_convexes
-from surfel_stages import random_surfels, well_seen
+from surfel_scenes import random_surfels, well_seen
 
 from luxel.render.native import cpu_library
 from luxel.render.ops.raster.policies import policies, policy

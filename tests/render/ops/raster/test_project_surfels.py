@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from surfel_stages import D, draw, projection_of, random_surfels, well_seen
+from splat_stages import draw, projection_of
+from surfel_scenes import D, random_surfels, well_seen
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import Camera
@@ -150,46 +150,6 @@ def test_opcheck_of_blending(toy_camera, device):
     arguments = (*plain, *how, *outputs[:3], outputs[5], torch.ones_like(outputs[0]), None)
     operation = torch.ops.luxel.blend_bwd.default
     torch.library.opcheck(operation, arguments, test_utils=("test_schema", "test_faketensor"))
-
-
-def test_compiles_as_one_graph(toy_camera, device):
-    """fullgraph=True: no graph break, forward or backward."""
-    surfels = random_surfels(30, seed=9).map(lambda t: t.to(device, torch.float32))
-    camera = two_cameras(toy_camera).to(device)
-    torch._dynamo.reset()
-
-    def render(world_to_cam, *parameters):
-        drawn = draw(Surfels(*parameters), replace(camera, world_to_cam=world_to_cam), room=5000)
-        return drawn.image, drawn.alpha
-
-    results = []
-    for function in (render, torch.compile(render, fullgraph=True, backend="aot_eager")):
-        inputs = [camera.world_to_cam, *surfels.tensors().values()]
-        inputs = [t.detach().clone().requires_grad_() for t in inputs]
-        outputs = function(*inputs)
-        torch.stack([output.square().sum() for output in outputs]).sum().backward()
-        results.append([*(o.detach() for o in outputs), *(t.grad for t in inputs)])
-    for eager, compiled in zip(*results, strict=True):
-        torch.testing.assert_close(compiled, eager, rtol=1e-4, atol=1e-5 * eager.abs().max().item())
-
-
-def test_fake_tensors_have_the_shapes_of_real_ones(toy_camera, device):
-    surfels = random_surfels(30, seed=7).map(lambda t: t.to(device, torch.float32))
-    cameras = two_cameras(toy_camera).to(device)
-    real = project(surfels, cameras)
-    with FakeTensorMode() as mode:
-        fake_cameras = replace(
-            cameras,
-            world_to_cam=mode.from_tensor(cameras.world_to_cam),
-            intrinsics=mode.from_tensor(cameras.intrinsics),
-        )
-        fake = project(surfels.map(mode.from_tensor), fake_cameras)
-    for actual, expected in zip(fake, real, strict=True):
-        assert (actual.shape, actual.dtype, actual.device) == (
-            expected.shape,
-            expected.dtype,
-            expected.device,
-        )
 
 
 def test_what_is_refused_is_named(toy_camera, device):

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from luxel.render.errors import LuxelError
+from luxel.render.runs import checkpoint_saving as saving
 from luxel.render.runs import loop
 from luxel.render.runs.checkpoints import checkpoint as checkpoints
-from luxel.render.runs.checkpoints import saving
 from luxel.render.runs.checkpoints.checkpoint import Checkpoint, CheckpointError, available, load
 from luxel.render.runs.controls import RunControls
 from luxel.render.runs.folder import run_folder
@@ -199,10 +199,10 @@ def test_results_are_saved_while_other_work_is_done(tmp_path: Path) -> None:
         ended.set()
         return together
 
-    path, saved, done = run.loop.save_beside(run, results, work)
+    path, saved, done = run.loop.save_alongside(run, results, work)
     assert saved and done and path is not None and load(path).step == 4
     before = path.stat().st_ino
-    again, _, _ = run.loop.save_beside(run, lambda: None, lambda: None)
+    again, _, _ = run.loop.save_alongside(run, lambda: None, lambda: None)
     assert again == path and path.stat().st_ino == before, "it was there"
 
 
@@ -218,5 +218,5 @@ def test_results_are_saved_though_the_work_fails(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run.loop.save_beside(run, results, work)
+        run.loop.save_alongside(run, results, work)
     assert written and steps_of(run) == [4]

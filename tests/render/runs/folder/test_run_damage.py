@@ -17,11 +17,11 @@ from toy_run import ToyRun
 
 from luxel.render.errors import LuxelError
 from luxel.render.runs.checkpoints.checkpoint import load
-from luxel.render.runs.folder.strict_json import sealed
 from luxel.render.runs.notices import forget_printed
+from luxel.render.runs.strict_json import sealed
 from luxel.render.train.config import Checkpoints
 from luxel.scenes import save_scene
-from luxel.scenes.runs import load_run_scene
+from luxel.scenes.loading.run_results import load_run_scene
 from luxel.viewer.scene_loading.runs import allow_replacing
 
 STEPS = (10, 20, 30)

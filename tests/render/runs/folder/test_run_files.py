@@ -19,7 +19,8 @@ from luxel.render.runs.checkpoints import checkpoint as checkpoints
 from luxel.render.runs.checkpoints.checkpoint import Checkpoint, CheckpointError
 from luxel.render.runs.folder.metrics_log import MetricsLog
 from luxel.render.runs.folder.run_folder import RunFolder
-from luxel.render.runs.folder.strict_json import (
+from luxel.render.runs.notices import forget_printed
+from luxel.render.runs.strict_json import (
     JsonError,
     digest_of,
     finite,
@@ -27,13 +28,12 @@ from luxel.render.runs.folder.strict_json import (
     require_seal,
     sealed,
 )
-from luxel.render.runs.notices import forget_printed
 from luxel.render.storage.descriptors import ForeignFileError
 from luxel.render.storage.folder import OutputFolder
 from luxel.render.storage.manifest import NAME as MANIFEST
 from luxel.render.train.config import Checkpoints
 from luxel.scenes import save_scene
-from luxel.scenes.runs import load_run_field, load_run_scene
+from luxel.scenes.loading.run_results import load_run_field, load_run_scene
 
 CHECKSUMS = ("format", "identity", "file", "run", "sha256")  # entries that earlier versions did not write
 

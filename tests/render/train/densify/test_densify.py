@@ -11,6 +11,7 @@ import torch
 
 from luxel.render.errors import LuxelError
 from luxel.render.primitives.gaussians import Gaussians, quat_to_matrix
+from luxel.render.primitives.terms import StepScene
 from luxel.render.raster.rasterize import DensifyStatistics
 from luxel.render.reference.train.relocate import shared_appearance
 from luxel.render.train.config import TrainConfig
@@ -18,7 +19,8 @@ from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.densify.mcmc import McmcStrategy
 from luxel.render.train.densify.situation import Situation
-from luxel.render.train.step.objective import loss_context, penalties
+from luxel.render.train.step.objective import loss_context
+from luxel.render.train.step.terms.penalties import mean_opacity, mean_scale
 from luxel.render.train.store.resident import ResidentStore
 from luxel.render.train.store.stores import restored_store
 
@@ -182,7 +184,8 @@ def test_mcmc_grows_five_per_cent_up_to_the_cap() -> None:
 def test_mcmc_regulariser_by_hand() -> None:
     store = row_of([0.1, 0.3], [0.5, 0.7])
     weights = loss_context(TrainConfig(strategy=McmcStrategy()), False, 2.0, 0.5).penalties
-    penalty = penalties(store.scene, weights, store.inverse_count)
+    scene = StepScene(store.scene, store.inverse_count, lambda: store.inverse_count)
+    penalty = weights[0] * mean_opacity(scene) + weights[1] * mean_scale(scene)
     assert float(penalty) == pytest.approx(0.01 * 0.6 + 0.05 * 0.2 / 2, rel=1e-5)
 
 
@@ -205,7 +208,8 @@ def test_optimiser_surgery() -> None:
     assert store.inverse_count.item() == pytest.approx(0.2)
     assert moment(store) == [3, 1, 0, 0, 0] and store.count == 5
     assert store.scene.opacities.tolist()[3:] == [0, 0], "not to be seen until they are filled"
-    spare = penalties(store.primitives(store.begin()[0]), (1.0, 0.0), store.inverse_count)
+    scene = StepScene(store.primitives(store.begin()[0]), store.inverse_count, lambda: store.inverse_count)
+    spare = mean_opacity(scene)
     assert float(spare) == pytest.approx(0.3), "what is not filled counts with opacity 0"
 
 

@@ -7,8 +7,8 @@ import torch
 from luxel.render.geometry.camera import Camera, Pixels, View
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.densify import SplitStrategy
-from luxel.render.train.memory.image_content import ImageContent, covered_share, detail_share, image_content
 from luxel.render.train.step.objective import loss_context
+from luxel.render.train.views.image_content import ImageContent, covered_share, detail_share, image_content
 
 RANDOM = np.random.default_rng(0)
 

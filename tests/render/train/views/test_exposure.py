@@ -261,4 +261,4 @@ def test_cameras_are_distinguished_by_size_and_intrinsics() -> None:
         None,
     ]
     each = Cameras(cameras(*[(6, 1 + 0.01 * i) for i in range(8)], (7, 1.0)))
-    assert each.count == 2, "intrinsics of each photograph: the size says which camera it was"
+    assert each.count == 2, "intrinsics of each image: the size says which camera it was"

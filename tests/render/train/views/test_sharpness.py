@@ -37,7 +37,7 @@ def test_weights_follow_sharpness(toy: Any) -> None:
 
 
 def test_without_measured_sharpness_there_are_no_weights(toy: Any, tmp_path: Path) -> None:
-    with pytest.raises(LuxelError, match="downweight_blur needs the sharpness of the photographs"):
+    with pytest.raises(LuxelError, match="downweight_blur needs the sharpness of the images"):
         toy.trainer(tmp_path / "run", toy.config(downweight_blur=True))
 
 

@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 from luxel.scenes.captures.cameras import films
-from luxel.scenes.captures.images import video
 from luxel.scenes.captures.panoramas import poses
+from luxel.scenes.captures.unposed import video
 
 TIMES = {f"frame-{number:06d}.jpg": number / 10 for number in range(3)}
 

@@ -17,7 +17,7 @@ from luxel.render.geometry.camera import Pixels, View
 from luxel.scenes.captures.checks import CHECKS, Finding, inspect
 from luxel.scenes.captures.checks.finding import named
 from luxel.scenes.captures.open_capture import Capture
-from luxel.scenes.synthetic import write_place
+from luxel.scenes.synthetic import write_courtyard
 from luxel.scenes.synthetic.captures.dnerf import default_camera_samples, save_dnerf
 from luxel.scenes.synthetic.example_scenes import static_scene
 
@@ -28,7 +28,7 @@ FAULTY = 11  # row of the view that is changed, as `Capture.views` has them
 def place(tmp_path_factory: pytest.TempPathFactory) -> Capture:
     """A courtyard, opaque photographs."""
     folder = tmp_path_factory.mktemp("place")
-    write_place(folder, views=48, width=210, height=140, points=6000, device="cpu")
+    write_courtyard(folder, views=48, width=210, height=140, points=6000, device="cpu")
     return scenes.open(folder)
 
 

@@ -62,7 +62,7 @@ def ignore(stage: str, fraction: float) -> None:
 
 
 @pytest.fixture
-def interrupted(few_photographs: Path, own_cache: Path) -> Path:
+def interrupted(few_images: Path, own_cache: Path) -> Path:
     """The working folder of an interrupted estimation, whose photographs are matched."""
 
     def interrupt(stage: str, fraction: float) -> None:
@@ -70,7 +70,7 @@ def interrupted(few_photographs: Path, own_cache: Path) -> Path:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        sfm.estimate_poses(few_photographs, few_photographs, on_progress=interrupt)
+        sfm.estimate_poses(few_images, few_images, on_progress=interrupt)
     (folder,) = (own_cache / "working").iterdir()
     return folder
 
@@ -104,27 +104,25 @@ def outcome(folder: Path, photographs: Path, work: Path, name: str) -> str:
     return "poses"
 
 
-def test_a_crash_of_colmap_is_a_message(interrupted: Path, few_photographs: Path, tmp_path: Path) -> None:
+def test_a_crash_of_colmap_is_a_message(interrupted: Path, few_images: Path, tmp_path: Path) -> None:
     """Alterations that end the process: out of bounds, and checks of COLMAP's code."""
-    problems = [outcome(interrupted, few_photographs, tmp_path / "work", name) for name in QUICK]
+    problems = [outcome(interrupted, few_images, tmp_path / "work", name) for name in QUICK]
     assert any("COLMAP ended with SIG" in problem for problem in problems), problems
 
 
 @pytest.mark.slow
-def test_all_alterations_are_poses_or_messages(
-    interrupted: Path, few_photographs: Path, tmp_path: Path
-) -> None:
-    problems = {name: outcome(interrupted, few_photographs, tmp_path / "work", name) for name in ALTERATIONS}
+def test_all_alterations_are_poses_or_messages(interrupted: Path, few_images: Path, tmp_path: Path) -> None:
+    problems = {name: outcome(interrupted, few_images, tmp_path / "work", name) for name in ALTERATIONS}
     assert problems["nothing"] == "poses"
     assert sum("COLMAP ended with SIG" in problem for problem in problems.values()) >= 2, problems
 
 
-def test_an_altered_database_in_the_cache_of_the_user(interrupted: Path, few_photographs: Path) -> None:
+def test_an_altered_database_in_the_cache_of_the_user(interrupted: Path, few_images: Path) -> None:
     """A failing disk: the work that is left is removed with the message, and the next call begins anew."""
     alter(interrupted / DATABASE, ALTERATIONS["keypoints negative rows"])
     try:
-        contents = sfm.estimate_poses(few_photographs, few_photographs, on_progress=ignore)
+        contents = sfm.estimate_poses(few_images, few_images, on_progress=ignore)
     except CaptureError as error:
         assert "COLMAP" in error.problem and not interrupted.exists()
-        contents = sfm.estimate_poses(few_photographs, few_photographs, on_progress=ignore)
+        contents = sfm.estimate_poses(few_images, few_images, on_progress=ignore)
     assert len(contents.images) >= 5

@@ -55,7 +55,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         (
             "os.write(2, b'Check failed: rows >= 0 \\x1b[2J\\nPC: @ 0x0\\n' + 99 * b'    @ 0x7f Error\\n'); os.abort()",
             "COLMAP ended with SIGABRT while matching photographs: Check failed: rows >= 0 [2J",
-            "leave out photographs",
+            "leave out images",
         ),
         (
             "os.kill(os.getpid(), signal.SIGKILL)",

@@ -78,7 +78,7 @@ def test_points_lie_on_the_walls(capture: Path) -> None:
     depth = opened.depths[view.name]()
     assert depth.shape == (SIZE[1], SIZE[0]) and np.median(np.abs(depth / expected - 1)) < 0.02
     inspection = inspect(opened)
-    assert facts_of(inspection)["depth maps"] == "of 6 of 6 photographs"
+    assert facts_of(inspection)["depth maps"] == "of 6 of 6 images"
     assert not [finding for finding in inspection.findings if finding.check == "depth"]
 
 

@@ -12,7 +12,7 @@ import torch
 
 from luxel.render.geometry.camera import Camera
 from luxel.scenes.captures.depth.points import FirstOf, PointDepth, point_depths, thinned
-from luxel.scenes.captures.depth.tracks import seen_points
+from luxel.scenes.captures.depth.tracks import visible_points
 from luxel.scenes.errors import CaptureError
 
 
@@ -113,15 +113,15 @@ def write_tracks(folder: Path, text: bool) -> None:
 @pytest.mark.parametrize("text", [False, True], ids=["binary", "text"])
 def test_tracks_say_which_image_sees_a_point(tmp_path: Path, text: bool) -> None:
     write_tracks(tmp_path, text)
-    seen = {name: xyz[:, 0].tolist() for name, xyz in seen_points(tmp_path).items()}
+    seen = {name: xyz[:, 0].tolist() for name, xyz in visible_points(tmp_path).items()}
     assert seen == {"in/1.png": [1.0], "in/2.png": [1.0, 4.0], "in/3.png": [1.0, 4.0], "in/4.png": [4.0]}
     if text:  # tracks cut off, as some programs export models
         lines = (tmp_path / "points3D.txt").read_text().splitlines()
         (tmp_path / "points3D.txt").write_text("\n".join(" ".join(line.split()[:8]) for line in lines))
-        assert seen_points(tmp_path) == {}
+        assert visible_points(tmp_path) == {}
     for name in ("points3D.bin", "points3D.txt"):
         (tmp_path / name).unlink(missing_ok=True)
-    assert seen_points(tmp_path) == {}
+    assert visible_points(tmp_path) == {}
 
 
 @pytest.mark.parametrize("text", [False, True], ids=["binary", "text"])
@@ -131,12 +131,12 @@ def test_damaged_tracks_are_refused(tmp_path: Path, text: bool) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole.replace(b" 0 ", b" x ") if text else whole[:-20])
     with pytest.raises(CaptureError, match="points3D"):
-        seen_points(tmp_path)
+        visible_points(tmp_path)
     path.write_bytes(whole)
     path = tmp_path / ("images.txt" if text else "images.bin")
     path.write_bytes(b"one two\n" if text else path.read_bytes()[:60])
     with pytest.raises(CaptureError, match="images"):
-        seen_points(tmp_path)
+        visible_points(tmp_path)
 
 
 def test_a_camera_that_sees_nothing() -> None:

@@ -118,6 +118,6 @@ def test_photographs_that_keep_their_lens_have_no_depth(capture: Path) -> None:
     opened = scenes.open(capture)
     view = opened.train[0]
     view.camera = replace(view.camera, lens=torch.zeros(8))
-    with pytest.raises(CaptureError, match="undistorted photographs only"):
+    with pytest.raises(CaptureError, match="undistorted images only"):
         scenes.supervise(opened, "maps")
     scenes.supervise(opened, "none")

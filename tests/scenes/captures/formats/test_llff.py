@@ -10,7 +10,7 @@ from PIL import Image
 
 import luxel.scenes as scenes
 from luxel.render.geometry.camera import Camera
-from luxel.scenes.captures.formats.capture_format import ReadOptions
+from luxel.scenes.captures.capture_format import ReadOptions
 from luxel.scenes.captures.formats.llff import FILE
 from luxel.scenes.captures.open_capture import read_contents
 from luxel.scenes.synthetic.toy import ring_cameras

@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 import luxel.scenes as scenes
-from luxel.scenes.captures.formats.capture_format import ReadOptions
+from luxel.scenes.captures.capture_format import ReadOptions
 from luxel.scenes.captures.lenses.lens import pinhole_of
 from luxel.scenes.captures.open_capture import read_contents
 from luxel.scenes.synthetic.toy import ring_cameras

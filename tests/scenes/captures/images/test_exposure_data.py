@@ -12,7 +12,7 @@ from PIL import Image
 
 import luxel.scenes as scenes
 from luxel.scenes.captures.checks import inspect
-from luxel.scenes.captures.images.exposure_data import Exposure, exposure_of, relative_stops
+from luxel.scenes.captures.exposure_data import Exposure, exposure_of, relative_stops
 from luxel.scenes.captures.images.images import read_header
 from luxel.viewer.commands.inspect import as_json, facts_of
 

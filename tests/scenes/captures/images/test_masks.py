@@ -80,9 +80,7 @@ def test_masks_of_zeros_and_ones(toy: Path) -> None:
 
 def test_some_masks_missing(toy: Path) -> None:
     write_masks(toy, "object", count=10)
-    with pytest.raises(
-        scenes.CaptureError, match=r"6 of 16 photographs have no mask.*0010\.png.*masks='ignore'"
-    ):
+    with pytest.raises(scenes.CaptureError, match=r"6 of 16 images have no mask.*0010\.png.*masks='ignore'"):
         scenes.open(toy)
     capture = scenes.open(toy, masks="ignore")
     assert "6 of 16" in capture.warnings[0] and capture.views[15].read().weight is None

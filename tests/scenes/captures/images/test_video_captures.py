@@ -15,6 +15,7 @@ from PIL import Image, ImageFilter
 
 import luxel.scenes as scenes
 from luxel.render.geometry.camera import Camera
+from luxel.scenes.captures.colmap_process import features
 from luxel.scenes.captures.images import video_frames
 from luxel.scenes.captures.images.video_frames import (
     FrameMeasure,
@@ -23,8 +24,8 @@ from luxel.scenes.captures.images.video_frames import (
     opened_video,
     select,
 )
-from luxel.scenes.captures.poses import features, sfm
-from luxel.scenes.synthetic.captures.courtyard import place_scene
+from luxel.scenes.captures.poses import sfm
+from luxel.scenes.synthetic.captures.courtyard import courtyard_scene
 from luxel.scenes.synthetic.toy import as_bytes
 from luxel.viewer.video import write_video
 
@@ -183,7 +184,7 @@ def walk(count: int) -> list[Camera]:
 def test_poses_of_a_video_of_a_made_up_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pycolmap", reason="pycolmap is not installed: structure from motion was not tested")
     monkeypatch.setattr(features, "FEATURES", 2048)
-    place, cameras = place_scene(device="cpu", shadow_side=512), walk(28)
+    place, cameras = courtyard_scene(device="cpu", shadow_side=512), walk(28)
     images = [as_bytes(place.render(camera).rgb) for camera in cameras]
     smooth = [Image.fromarray(image).filter(ImageFilter.GaussianBlur(3)) for image in images]
     (tmp_path / "folder").mkdir()

@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from luxel.render.geometry.camera import Points
+from luxel.scenes.captures.capture_format import ReadOptions
 from luxel.scenes.captures.contents import SourceImage
-from luxel.scenes.captures.formats.capture_format import ReadOptions
 from luxel.scenes.captures.formats.colmap import read_model
 from luxel.scenes.captures.formats.colmap_writing import save_colmap
 from luxel.scenes.captures.lenses.lens import (

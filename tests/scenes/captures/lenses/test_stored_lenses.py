@@ -28,7 +28,12 @@ from luxel.render.train.config import Checkpoints
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.scenes import open as open_capture
 from luxel.scenes.captures.lenses.lens import Lens, distort_points
-from luxel.scenes.captures.lenses.stored_lenses import counted_pixels, image_circle, kept_camera, lens_row
+from luxel.scenes.captures.lenses.stored_lenses import (
+    counted_pixels,
+    distorted_camera,
+    image_circle,
+    lens_row,
+)
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.synthetic.captures.fisheye_capture import fisheye_camera, write_fisheye_capture
 
@@ -49,7 +54,7 @@ def fisheye_room(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", LENSES)
 def test_a_kept_camera_images_points_as_the_lens_does(name: str) -> None:
     lens = LENSES[name]
-    camera = kept_camera(lens, np.eye(4), "here")
+    camera = distorted_camera(lens, np.eye(4), "here")
     directions = np.random.default_rng(0).uniform(-0.6, 0.6, (50, 2))
     points = torch.tensor(np.c_[directions, np.ones(50)])
     pixels, _, seen = project_points(camera, points)
@@ -175,6 +180,6 @@ def test_training_as_it_is_shows_at_least_what_undistortion_shows(fisheye_room: 
 def test_wrong_sizes_of_the_generated_capture_are_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="views must be at least 3"):
         write_fisheye_capture(tmp_path, views=2)
-    camera = fisheye_camera(kept_camera(LENSES["pinhole"], np.eye(4), "here"), 64)
+    camera = fisheye_camera(distorted_camera(LENSES["pinhole"], np.eye(4), "here"), 64)
     edge = torch.tensor([[1.0, 0.0, 1e-9]], dtype=torch.float64)
     assert project_points(camera, edge)[0][0, 0] == pytest.approx(64, abs=1e-3)

@@ -13,8 +13,9 @@ from PIL import Image
 
 import luxel.scenes as scenes
 from luxel.render.geometry.camera import Points
+from luxel.scenes.captures.panorama_options import PanoramaOptions
 from luxel.scenes.captures.panoramas.cutting import above, view_size
-from luxel.scenes.captures.panoramas.layout import PanoramaOptions, turns
+from luxel.scenes.captures.panoramas.layout import turns
 from luxel.scenes.captures.panoramas.projection import Panorama, directions_to_pixels, view_directions
 from luxel.scenes.captures.panoramas.recognition import are_panoramas, is_marked, is_panorama_video
 from luxel.scenes.errors import CaptureError

@@ -7,8 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from luxel.scenes.captures.poses import lens_refinement
-from luxel.scenes.captures.poses.lens_refinement import is_plausible, refine_lens, with_principal_point
+from luxel.scenes.captures.colmap_process import lens_refinement
+from luxel.scenes.captures.colmap_process.lens_refinement import (
+    is_plausible,
+    refine_lens,
+    with_principal_point,
+)
 
 pycolmap = pytest.importorskip("pycolmap", reason="pycolmap is not installed: lenses were not refined")
 

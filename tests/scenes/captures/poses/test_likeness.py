@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from luxel.scenes.captures.poses.likeness import aggregate, clusters, most_alike
+from luxel.scenes.captures.colmap_process.likeness import aggregate, clusters, most_alike
 
 
 def test_images_of_one_place_are_alike() -> None:

@@ -13,8 +13,8 @@ from PIL import Image
 import luxel.scenes as scenes
 from luxel.render.segment.segmenter import MaskChoice
 from luxel.scenes.captures.caching.capture_cache import CaptureCache
+from luxel.scenes.captures.capture_format import ignore_progress
 from luxel.scenes.captures.contents import SourceImage
-from luxel.scenes.captures.formats.capture_format import ignore_progress
 from luxel.scenes.captures.lenses.lens import Lens
 from luxel.scenes.captures.poses import object_masks
 from luxel.scenes.captures.poses.object_masks import mask_object

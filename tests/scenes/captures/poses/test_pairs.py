@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from luxel.scenes.captures.poses import pairs
-from luxel.scenes.captures.poses.pairs import neighbours_in_order, pairs_by_pose, pairs_to_match
+from luxel.scenes.captures.colmap_process import pairs
+from luxel.scenes.captures.colmap_process.pairs import neighbours_in_order, pairs_by_pose, pairs_to_match
 
 
 def test_neighbours_in_order() -> None:

@@ -13,9 +13,10 @@ from PIL import Image
 import luxel.scenes as scenes
 from luxel.render.geometry.camera import Camera
 from luxel.render.storage.manifest import NAME as MANIFEST
+from luxel.scenes.captures.colmap_process import features
 from luxel.scenes.captures.images.images import ImageReader
 from luxel.scenes.captures.lenses.lens import Lens
-from luxel.scenes.captures.poses import features, pose_refinement
+from luxel.scenes.captures.poses import pose_refinement
 from luxel.scenes.captures.poses.pose_refinement import similarity
 
 pytest.importorskip("pycolmap", reason="pycolmap is not installed: poses were not refined")
@@ -76,7 +77,7 @@ def test_poses_of_other_photographs_are_refused(
     disturbed: tuple[Path, np.ndarray], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pose_refinement, "MIN_POINTS", 10**7)
-    with pytest.raises(scenes.CaptureError, match="points of the photographs agree with the given poses"):
+    with pytest.raises(scenes.CaptureError, match="points of the images agree with the given poses"):
         scenes.open(disturbed[0], max_size=SIZE, poses="refine")
 
 

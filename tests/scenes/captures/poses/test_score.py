@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from luxel.scenes.captures.poses.score import ModelScore, PoseReport
+from luxel.scenes.captures.colmap_process.score import ModelScore, PoseReport
 
 GOOD = ModelScore("global", 50, 50, 0.6, 900.0, 5.5, 300, 0.98)
 
@@ -28,6 +28,6 @@ def test_what_lowers_a_score() -> None:
 def test_headline(agreement: float, sure: str) -> None:
     report = PoseReport(replace(GOOD, agreement=agreement), [GOOD], cut=3, lens="OPENCV")
     assert report.headline.startswith(f"the poses are {sure} (score ")
-    assert "50 of 50 photographs" in report.headline and "0.60 pixels" in report.headline
+    assert "50 of 50 images" in report.headline and "0.60 pixels" in report.headline
     again = PoseReport.of_json(json.loads(json.dumps(report.as_json())))
     assert again == report

@@ -14,10 +14,11 @@ from PIL import Image
 
 import luxel.scenes as scenes
 from luxel.render.geometry.camera import Camera
+from luxel.scenes.captures.colmap_process import features
+from luxel.scenes.captures.colmap_process.score import ModelScore, PoseReport
 from luxel.scenes.captures.contents import CaptureContents
 from luxel.scenes.captures.images.images import ORIENTATION_TAG
-from luxel.scenes.captures.poses import features, sfm
-from luxel.scenes.captures.poses.score import ModelScore, PoseReport
+from luxel.scenes.captures.poses import sfm
 from luxel.scenes.captures.poses.sfm import ADVICE
 from luxel.scenes.geometry import OPENGL_TO_OPENCV
 
@@ -77,12 +78,10 @@ def test_photographs_alone(fox: Path, tmp_path: Path, monkeypatch: pytest.Monkey
         and "7 of 8" in capture.warnings[0]
         and "not these: other.jpg" in capture.warnings[0]
     )
-    assert {"finding features", "matching photographs", "placing photographs"} <= {
-        stage for stage, _ in progress
-    }
+    assert {"finding features", "matching images", "placing images"} <= {stage for stage, _ in progress}
     assert all(0 <= fraction <= 1 for _, fraction in progress)
     assert len(capture.points.xyz) > 300 and capture.format.startswith("photographs")
-    assert "7 of 8 photographs have a pose" in capture.pose_report
+    assert "7 of 8 images have a pose" in capture.pose_report
     assert all((v.camera.width, v.camera.height) == (540, 960) for v in capture.views)
     assert all(v.read().rgb.shape == (960, 540, 3) for v in capture.views)
     frames = {f["file_path"][7:11]: f for f in json.loads((fox / "transforms.json").read_text())["frames"]}
@@ -132,7 +131,7 @@ def test_few_of_many_are_placed(fox: Path, tmp_path: Path) -> None:
         scenes.open(tmp_path)
     message = str(caught.value)
     assert (
-        "of 12 photographs could be placed" in message and "blank7.jpg" in message
+        "of 12 images could be placed" in message and "blank7.jpg" in message
     ) or "too little detail" in message
     assert caught.value.remedy == ADVICE
 
@@ -144,7 +143,7 @@ def test_too_few_and_damaged_photographs(toy: Path) -> None:
         scenes.open(toy)
     for file in sorted((toy / "images").iterdir())[2:]:
         file.unlink()
-    with pytest.raises(scenes.CaptureError, match="2 photographs are too few"):
+    with pytest.raises(scenes.CaptureError, match="2 images are too few"):
         scenes.open(toy)
 
 

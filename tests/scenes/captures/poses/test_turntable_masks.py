@@ -10,8 +10,8 @@ import torch
 from PIL import Image
 
 from luxel.scenes.captures.caching.capture_cache import CaptureCache
+from luxel.scenes.captures.capture_format import ignore_progress
 from luxel.scenes.captures.contents import SourceImage
-from luxel.scenes.captures.formats.capture_format import ignore_progress
 from luxel.scenes.captures.lenses.lens import Lens
 from luxel.scenes.captures.poses.object_masks import mask_object
 from luxel.scenes.synthetic.captures.pose_captures import turntable
@@ -26,7 +26,7 @@ def test_masks_are_those_of_the_whole_object(tmp_path: Path) -> None:
     sources, truth = [], []
     for index, view in enumerate(turntable(6, 320, 240, 0)):
         scene = StaticScene(view.solids, 0, torch.device("cpu"), shadow_radius=8.0, shadow_side=256)
-        cast = scene.render(view.seen_from, samples=1)
+        cast = scene.render(view.visible_from, samples=1)
         path = tmp_path / f"{index}.png"
         Image.fromarray(as_bytes(cast.rgb.numpy())).save(path)
         sources.append(SourceImage(path.name, path, Lens(320, 240, 440.0, 440.0, 160.0, 120.0), np.eye(4)))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from luxel.scenes.captures.poses.two_view import VerifiedPairs, only_turned, share_that_fits
+from luxel.scenes.captures.colmap_process.two_view import VerifiedPairs, only_turned, share_that_fits
 
 WIDTH, HEIGHT, FOCAL = 640, 480, 600.0
 

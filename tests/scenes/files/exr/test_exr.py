@@ -24,8 +24,8 @@ from luxel.scenes.captures.poses.workspace import prepare, suffix_for
 from luxel.scenes.files.exr import channels
 from luxel.scenes.files.exr.colours import SRGB, srgb_bytes, to_srgb
 from luxel.scenes.files.exr.values import read_exr, read_exr_depth
-from luxel.scenes.files.images.image_decoding import MAX_MEGAPIXELS, set_max_megapixels
 from luxel.scenes.files.images.image_files import read_image
+from luxel.scenes.files.pixel_limit import MAX_MEGAPIXELS, set_max_megapixels
 from luxel.viewer.cli import main
 from luxel.viewer.scene_loading.capture_options import load_origin
 

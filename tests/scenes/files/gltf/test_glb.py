@@ -21,8 +21,8 @@ from luxel.render.reference.raster.sh import sh_color
 from luxel.scenes import CaptureError, load_scene, save_scene
 from luxel.scenes.files.axes import mirrored
 from luxel.scenes.files.gltf import glb
-from luxel.scenes.files.scenes.scene_files import load_facts
-from luxel.scenes.files.scenes.scene_format import SceneFacts
+from luxel.scenes.files.scene_files import load_facts
+from luxel.scenes.files.scene_format import SceneFacts
 from luxel.scenes.synthetic.toy import ring_cameras, torus_knot
 
 DATA = Path(__file__).parents[2] / "data"
@@ -306,7 +306,7 @@ REFUSED: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "counts": (lambda d: [a.update(count=6) for a in d["accessors"]] and None, "has 6 values, and there are"),
     "offset": (put("bufferViews", 0, "byteOffset", value=10**9), "there are 0 bytes"),
     "stride": (put("bufferViews", 0, "byteStride", value=0), "cannot be read as a .glb scene"),
-    "circle": (put("nodes", 0, "children", value=[0]), "node 0 has two places"),
+    "circle": (put("nodes", 0, "children", value=[0]), "node 0 has two positions"),
     "crowd": (
         lambda d: d.update(nodes=[{"mesh": 0}] * 3000, scenes=[{"nodes": list(range(3000))}]),
         "its nodes put 15000 Gaussians into 3000 places",

@@ -14,10 +14,10 @@ from cube_mesh import CORNERS, as_tensors, cube, is_cube
 from PIL import Image
 
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.gltf import mesh_glb
+from luxel.scenes.files.meshes import mesh_glb
 from luxel.scenes.files.meshes.mesh import Mesh, Texture
 from luxel.scenes.files.meshes.mesh_files import files_of, read_mesh, save_mesh, textured_suffixes
-from luxel.scenes.files.scenes.scene_format import SceneFacts
+from luxel.scenes.files.scene_format import SceneFacts
 
 TYPES = {5126: ("<f4", 4), 5123: ("<u2", 2), 5125: ("<u4", 4)}
 WIDTH = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4}
@@ -261,7 +261,7 @@ def test_strips_fans_and_triangles_without_indices(tmp_path: Path) -> None:
         ({"view0": {"byteLength": 20}}, "bytes for them"),
         ({"buffers": [{"uri": "a.bin"}]}, "another file"),
         ({"extensionsRequired": ["KHR_draco_mesh_compression"]}, "KHR_draco_mesh_compression"),
-        ({"nodes": [{"mesh": 0, "children": [0]}]}, "two places"),
+        ({"nodes": [{"mesh": 0, "children": [0]}]}, "two positions"),
         ({"nodes": [{"mesh": 0}] * 5000, "scenes": [{"nodes": list(range(5000))}]}, "too many for its size"),
         ({"nodes": [{"mesh": 0, "scale": [1e300, 1e300, 1e300]}]}, "not finite"),
     ],

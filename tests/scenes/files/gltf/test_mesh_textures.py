@@ -12,8 +12,8 @@ from glb_files import changed
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.meshes.mesh import Mesh, Texture
 from luxel.scenes.files.meshes.mesh_files import axes_of_mesh, is_mesh, read_mesh, save_mesh
-from luxel.scenes.files.scenes.scene_files import save_scene
-from luxel.scenes.files.scenes.scene_format import SceneFacts
+from luxel.scenes.files.scene_files import save_scene
+from luxel.scenes.files.scene_format import SceneFacts
 from luxel.scenes.synthetic.toy import torus_knot
 
 
@@ -60,9 +60,9 @@ def test_vertices_of_obj_files_with_two_places_are_repeated(tmp_path):
     ("lines", "problem"),
     [
         ("vt 0 0\nf 1/1 2/1 3/2\n", "one of a number that is not there: there are 1 lines vt"),
-        ("vt 0 0\nf 1/1 2/1 3\n", "a corner has no place in the texture"),
+        ("vt 0 0\nf 1/1 2/1 3\n", "a corner has no texture coordinate"),
         ("vt 0\nf 1/1 2/1 3/1\n", "does not have two numbers"),
-        ("vt 0 nan\nf 1/1 2/1 3/1\n", "the place of vertex 0 in the texture is not finite"),
+        ("vt 0 nan\nf 1/1 2/1 3/1\n", "the texture coordinate of vertex 0 is not finite"),
     ],
 )
 def test_places_of_obj_files_that_are_wrong(tmp_path, lines, problem):
@@ -76,12 +76,12 @@ def test_places_of_obj_files_that_are_wrong(tmp_path, lines, problem):
 @pytest.mark.parametrize(
     ("material", "said"),
     [
-        ("newmtl surface\nmap_Kd none.png\n", "its texture 'none.png' is not beside it"),
-        ("newmtl surface\nmap_Kd ../outside.png\n", "'../outside.png' is not beside it"),
-        ("newmtl surface\nmap_Kd a\0b.png\n", "is not beside it"),
+        ("newmtl surface\nmap_Kd none.png\n", "its texture 'none.png' is not alongside it"),
+        ("newmtl surface\nmap_Kd ../outside.png\n", "'../outside.png' is not alongside it"),
+        ("newmtl surface\nmap_Kd a\0b.png\n", "is not alongside it"),
         ("newmtl surface\nmap_Kd a.png\nnewmtl other\nmap_Kd b.png\n", ""),
         ("newmtl surface\n", ""),
-        (None, "its materials 'a.mtl' is not beside it"),
+        (None, "its materials 'a.mtl' is not alongside it"),
     ],
 )
 def test_textures_that_are_not_there_are_said_and_left_out(tmp_path, caplog, material, said):

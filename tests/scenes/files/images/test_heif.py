@@ -86,6 +86,6 @@ def test_without_a_library_it_is_said_how_to_get_one(monkeypatch: pytest.MonkeyP
         return original(name, *rest)
 
     monkeypatch.setattr(importlib, "import_module", refuse)
-    with pytest.raises(scenes.CaptureError, match="HEIC photographs need a library") as refused:
+    with pytest.raises(scenes.CaptureError, match="HEIC images need a library") as refused:
         read_header(FILE)
     assert "luxel[heic]" in str(refused.value.remedy)

@@ -13,8 +13,8 @@ from PIL import Image
 
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.images.image_files import read_image, write_image
+from luxel.scenes.files.images.tiff_blocks import write_tiff
 from luxel.scenes.files.large import png_rows
-from luxel.scenes.files.large.tiff_blocks import write_tiff
 from luxel.scenes.files.large.tiled_images import CACHE, open_tiled
 from luxel.scenes.synthetic.landscape import landscape, landscape_bands
 

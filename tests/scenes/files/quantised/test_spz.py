@@ -17,8 +17,8 @@ from knot_scene import DATA, assert_within, edge, knot, losses, turns
 from luxel.render.primitives import Gaussians
 from luxel.scenes import CaptureError, load_primitives, save_scene
 from luxel.scenes.files.quantised import spz
-from luxel.scenes.files.scenes.scene_files import load_facts, lost_by
-from luxel.scenes.files.scenes.scene_format import SceneFacts
+from luxel.scenes.files.scene_files import load_facts, lost_by
+from luxel.scenes.files.scene_format import SceneFacts
 
 
 def gzipped(data: bytes) -> bytes:

@@ -13,8 +13,8 @@ import torch
 from knot_scene import knot
 
 from luxel.scenes import load_primitives, save_safetensors, save_scene
-from luxel.scenes.files.scenes.scene_files import load_facts
-from luxel.scenes.files.scenes.scene_format import SceneFacts
+from luxel.scenes.files.scene_files import load_facts
+from luxel.scenes.files.scene_format import SceneFacts
 
 FACTS = SceneFacts(antialiased=True, up=(0.0, -1.0, 0.0), metres=0.5)
 
@@ -38,7 +38,7 @@ def test_exports_of_two_processes_are_equal(tmp_path: Path) -> None:
     save_safetensors(tmp_path / "a.safetensors", knot(), facts=FACTS)
     code = (
         "import sys; from luxel.scenes import load_primitives, save_scene\n"
-        "from luxel.scenes.files.scenes.scene_files import load_facts\n"
+        "from luxel.scenes.files.scene_files import load_facts\n"
         "save_scene(sys.argv[2], load_primitives(sys.argv[1]), facts=load_facts(sys.argv[1]))\n"
     )
     for seed in ("1", "2"):

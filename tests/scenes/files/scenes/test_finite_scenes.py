@@ -14,7 +14,7 @@ import torch
 from luxel.render.primitives import PRIMITIVES, Gaussians, Parameters
 from luxel.render.primitives.non_finite import LIMITS, non_finite
 from luxel.scenes import CaptureError, load_primitives, save_scene
-from luxel.scenes.files.scenes.scene_files import finite_primitives
+from luxel.scenes.files.scene_files import finite_primitives
 
 COUNT = 40
 
@@ -57,7 +57,7 @@ def test_each_parameter_of_each_primitive(
         assert loaded.tensors()[parameter].view(COUNT, -1)[7, -1] == limit
     caplog.clear()
     kept = finite_primitives("scene.ply", broken, keep=True)
-    assert kept is broken and "they are kept" in caplog.text
+    assert kept is broken and "they are retained" in caplog.text
 
 
 def test_a_whole_scene_is_said_nothing_of(caplog: pytest.LogCaptureFixture) -> None:

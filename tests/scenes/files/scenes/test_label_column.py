@@ -12,7 +12,7 @@ from PIL import Image
 
 from luxel.render.geometry.camera import Camera, Pixels, View
 from luxel.scenes import CaptureError, load_primitives, save_scene
-from luxel.scenes.captures.images.true_ids import have_ids, ids_path, nearest_pixels, read_ids
+from luxel.scenes.captures.true_ids import have_ids, ids_path, nearest_pixels, read_ids
 from luxel.scenes.files.ply import read_vertices, write_rows
 from luxel.scenes.files.scenes.label_column import load_labels
 
@@ -36,7 +36,7 @@ def test_formats_without_labels(random_gaussians, tmp_path: Path):
 
 def test_labels_that_are_no_labels(tmp_path: Path):
     write_rows(tmp_path / "a.ply", ["x", "label"], 2, [np.array([[0, 1], [0, 2.5]])])
-    with pytest.raises(CaptureError, match="whole numbers from 0 to 255"):
+    with pytest.raises(CaptureError, match="integers from 0 to 255"):
         load_labels(tmp_path / "a.ply")
 
 

@@ -15,7 +15,7 @@ import luxel.scenes as scenes
 from luxel.render.primitives import PRIMITIVES, Convexes, Gaussians4d, Parameters
 from luxel.render.primitives.gaussians import SH_C0
 from luxel.scenes.files.ply import read_vertices, write_vertices
-from luxel.scenes.files.scenes.registry import SCENE_FORMATS, register_scene_format
+from luxel.scenes.files.registry import SCENE_FORMATS, register_scene_format
 from luxel.scenes.synthetic.toy import torus_knot
 
 

@@ -13,10 +13,10 @@ import torch
 from luxel.render.primitives import Convexes
 from luxel.scenes import CaptureError, load_primitives, save_scene
 from luxel.scenes.files.ply import read_vertices
-from luxel.scenes.files.scenes.registry import SCENE_FORMATS
-from luxel.scenes.files.scenes.scene_facts import facts_from, facts_in, facts_to
-from luxel.scenes.files.scenes.scene_files import load_facts
-from luxel.scenes.files.scenes.scene_format import FACTS, SceneFacts
+from luxel.scenes.files.registry import SCENE_FORMATS
+from luxel.scenes.files.scene_facts import facts_from, facts_in, facts_to
+from luxel.scenes.files.scene_files import load_facts
+from luxel.scenes.files.scene_format import FACTS, SceneFacts
 from luxel.scenes.synthetic.toy import torus_knot
 
 ALL = SceneFacts(antialiased=True, up=(0.6, 0.0, -0.8), metres=0.1)

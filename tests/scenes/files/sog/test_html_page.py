@@ -23,8 +23,8 @@ from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Gaussians
 from luxel.render.raster.rasterize import rasterize
 from luxel.scenes import load_primitives, save_scene
-from luxel.scenes.files.scenes.registry import readable_suffixes
-from luxel.scenes.files.scenes.scene_format import SceneFacts
+from luxel.scenes.files.registry import readable_suffixes
+from luxel.scenes.files.scene_format import SceneFacts
 from luxel.scenes.files.sog import html_page
 from luxel.scenes.files.sog.page_camera import pose_around, pose_of_view, upright
 

@@ -18,9 +18,9 @@ from luxel.render.storage.batch import Batch
 from luxel.render.storage.manifest import NAME as MANIFEST
 from luxel.scenes import load_primitives, save_scene
 from luxel.scenes.files import ply
-from luxel.scenes.files.scenes.registry import format_of
-from luxel.scenes.files.scenes.scene_files import load_facts, lost_by
-from luxel.scenes.files.scenes.scene_format import SceneFacts
+from luxel.scenes.files.registry import format_of
+from luxel.scenes.files.scene_files import load_facts, lost_by
+from luxel.scenes.files.scene_format import SceneFacts
 from luxel.scenes.files.sog import codebooks
 from luxel.scenes.files.sog.codebooks import indices, make_codebook, make_palette, nearest
 

@@ -11,7 +11,7 @@ import torch
 
 import luxel.scenes as scenes
 from luxel.scenes.files.ply import load_points
-from luxel.scenes.synthetic import place_cameras, place_scene, write_place
+from luxel.scenes.synthetic import courtyard_cameras, courtyard_scene, write_courtyard
 from luxel.scenes.synthetic.captures.courtyard_solids import RADIUS
 
 VIEWS, POINTS = 18, 1800
@@ -21,7 +21,7 @@ SMALL = {"views": VIEWS, "width": 90, "height": 60, "points": POINTS, "device": 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Without noise of the points."""
-    return write_place(tmp_path_factory.mktemp("place"), noise=0.0, **SMALL)  # type: ignore[arg-type]
+    return write_courtyard(tmp_path_factory.mktemp("place"), noise=0.0, **SMALL)  # type: ignore[arg-type]
 
 
 def images(folder: Path) -> list[bytes]:
@@ -41,7 +41,7 @@ def test_opens_with_all_its_views_and_points(written: Path) -> None:
     assert capture.points is not None and capture.points.xyz.shape == (POINTS, 3)
     size = {(view.camera.width, view.camera.height) for view in capture.train + capture.test}
     assert size == {(90, 60)}
-    for view, camera in zip(capture.test, place_cameras(VIEWS, width=90, height=60)[::8], strict=True):
+    for view, camera in zip(capture.test, courtyard_cameras(VIEWS, width=90, height=60)[::8], strict=True):
         assert torch.allclose(view.camera.world_to_cam, camera.world_to_cam, atol=1e-5)
         assert torch.allclose(view.camera.intrinsics, camera.intrinsics)
 
@@ -49,7 +49,7 @@ def test_opens_with_all_its_views_and_points(written: Path) -> None:
 def test_points_project_onto_their_colours(written: Path) -> None:
     """In the view that they come from and, where nothing occludes them, in all others."""
     capture = scenes.open(written, holdout_every=0)
-    scene = place_scene(0, device="cpu", shadow_side=0)
+    scene = courtyard_scene(0, device="cpu", shadow_side=0)
     points = capture.points
     assert points is not None
     own, other, shuffled = [], [], []
@@ -78,7 +78,7 @@ def test_points_project_onto_their_colours(written: Path) -> None:
 
 
 def test_a_unit_scales_poses_and_points_alone(written: Path, tmp_path: Path) -> None:
-    scaled = write_place(tmp_path, noise=0.0, unit=100.0, **SMALL)  # type: ignore[arg-type]
+    scaled = write_courtyard(tmp_path, noise=0.0, unit=100.0, **SMALL)  # type: ignore[arg-type]
     assert images(scaled) == images(written)
     expected = poses(written)
     expected[:, :3, 3] *= 100
@@ -88,28 +88,28 @@ def test_a_unit_scales_poses_and_points_alone(written: Path, tmp_path: Path) -> 
 
 
 def test_noise_moves_points_by_its_share_of_the_radius(written: Path, tmp_path: Path) -> None:
-    noisy = load_points(write_place(tmp_path, noise=0.002, **SMALL) / "points3D.ply")  # type: ignore[arg-type]
+    noisy = load_points(write_courtyard(tmp_path, noise=0.002, **SMALL) / "points3D.ply")  # type: ignore[arg-type]
     exact = load_points(written / "points3D.ply")
     assert (noisy.xyz - exact.xyz).std() == pytest.approx(0.002 * RADIUS, rel=0.05)
     assert (noisy.rgb == exact.rgb).all()
 
 
 def test_a_seed_decides_everything(written: Path, tmp_path: Path) -> None:
-    again = write_place(tmp_path / "again", noise=0.0, **SMALL)  # type: ignore[arg-type]
+    again = write_courtyard(tmp_path / "again", noise=0.0, **SMALL)  # type: ignore[arg-type]
     assert images(again) == images(written)
     assert all(
         (again / f).read_bytes() == (written / f).read_bytes() for f in ("transforms.json", "points3D.ply")
     )
-    other = write_place(tmp_path / "other", noise=0.0, seed=1, **SMALL)  # type: ignore[arg-type]
+    other = write_courtyard(tmp_path / "other", noise=0.0, seed=1, **SMALL)  # type: ignore[arg-type]
     assert not set(images(other)) & set(images(written)) and not np.allclose(poses(other), poses(written))
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_most_of_the_place_is_around_the_cameras_and_none_is_inside_a_solid(seed: int) -> None:
-    cameras = place_cameras(40, width=12, height=8, seed=seed)
+    cameras = courtyard_cameras(40, width=12, height=8, seed=seed)
     away = np.array([np.hypot(*camera.position[:2].tolist()) for camera in cameras])
     assert away.min() > 0.2 * RADIUS and away.max() < 0.5 * RADIUS
-    scene = place_scene(seed, device="cpu", shadow_side=0)
+    scene = courtyard_scene(seed, device="cpu", shadow_side=0)
     assert 100 <= len(scene.solids) <= 130
     depths = []
     for camera in cameras:
@@ -120,7 +120,7 @@ def test_most_of_the_place_is_around_the_cameras_and_none_is_inside_a_solid(seed
 
 
 def test_views_held_out_look_inward_and_outward() -> None:
-    cameras = place_cameras(160, width=12, height=8)
+    cameras = courtyard_cameras(160, width=12, height=8)
     forward = np.array([camera.cam_to_world[:2, 2].tolist() for camera in cameras])
     place = np.array([camera.position[:2].tolist() for camera in cameras])
     inward = (forward * place).sum(axis=1) < 0
@@ -130,4 +130,4 @@ def test_views_held_out_look_inward_and_outward() -> None:
 @pytest.mark.parametrize("change", [{"views": 0}, {"points": 0}, {"unit": 0.0}, {"unit": float("nan")}])
 def test_sizes_of_nothing_are_refused(tmp_path: Path, change: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="views and points must be at least 1"):
-        write_place(tmp_path, **{**SMALL, **change})  # type: ignore[arg-type]
+        write_courtyard(tmp_path, **{**SMALL, **change})  # type: ignore[arg-type]

@@ -33,7 +33,7 @@ def test_text_says_what_was_found(capture: Path, capsys: pytest.CaptureFixture[s
     assert main(["inspect", str(capture)]) == 0
     out = capsys.readouterr().out
     assert "photographs: 36, of which 5 are held out" in out and "size: 180x120 pixels" in out
-    assert f"1 of 36 photographs are much less sharp than their neighbours: {BLURRED}." in out
+    assert f"1 of 36 images are much less sharp than their neighbours: {BLURRED}." in out
     assert "train with --downweight-blur" in out
 
 
@@ -82,7 +82,7 @@ def test_memory_and_time_are_estimated(
     )
     steps = sorted((training["first_ms"], training["last_ms"]))
     assert 0 < 1086 * steps[0] <= 1e3 * training["seconds"] <= 1086 * steps[1]
-    assert "kept in the memory of this machine" in facts["memory of the images"]
+    assert "stored in the memory of this machine" in facts["memory of the images"]
     assert "up to 20,000 Gaussians" in facts["memory of a training"]
     assert "estimated from steps measured here" in facts["time of a training"]
     page = (tmp_path / "inspect.html").read_text()

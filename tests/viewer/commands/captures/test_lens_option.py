@@ -16,7 +16,7 @@ from luxel.render.geometry.lens_views import WIDEST, behind_straight_lens, verti
 from luxel.render.primitives import Parameters
 from luxel.render.raster.rasterize import rasterize
 from luxel.render.scene import Draw
-from luxel.scenes.runs import keeps_lenses
+from luxel.scenes.loading.run_results import retains_lenses
 from luxel.scenes.synthetic.captures.fisheye_capture import write_fisheye_capture
 from luxel.viewer.cli import main
 from luxel.viewer.commands.render import Render
@@ -77,7 +77,7 @@ def test_convexes_refuse_it(fisheye: Path, tmp_path: Path, capsys: pytest.Captur
 
 
 def test_counts_of_views_that_see_a_point_know_the_lens(run: Path) -> None:
-    from luxel.viewer.web.inspection.visibility import DepthMap, count_views
+    from luxel.viewer.web.shading.visibility import DepthMap, count_views
 
     view = load_origin(run).open().train[0]
     far = torch.full((view.camera.height + 1, view.camera.width + 1), 100.0)
@@ -101,7 +101,7 @@ def test_views_of_pinhole_cameras_are_by_sigma_points(run: Path) -> None:
     assert torch.equal(shown_scene.draw(lensed, Draw()).images["colour"], rasterize(scene, lensed).rgb)
     stacked = behind_straight_lens(Camera.stack([camera, camera]))
     assert stacked.lens is not None and stacked.lens.shape == (2, 8)
-    assert keeps_lenses(run) and not keeps_lenses(run / "scene.ply")
+    assert retains_lenses(run) and not retains_lenses(run / "scene.ply")
 
 
 def test_frustums_of_lenses_are_plausible(run: Path) -> None:

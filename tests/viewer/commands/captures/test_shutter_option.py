@@ -12,7 +12,7 @@ import torch
 
 from luxel.render.train.resume import read_config
 from luxel.scenes import open as open_capture
-from luxel.scenes.captures.images.video import frame_interval
+from luxel.scenes.captures.unposed.video import frame_interval
 from luxel.scenes.synthetic.captures.film_capture import write_film_capture
 from luxel.viewer.cli import main
 from luxel.viewer.scene_loading.capture_options import load_origin

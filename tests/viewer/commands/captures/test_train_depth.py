@@ -64,7 +64,7 @@ def test_depth_falls_and_the_image_gains(
     capture: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
     plain = train(capture, tmp_path / "plain", "--steps", "200")
-    assert "depth maps: of 12 photographs, not used; --depth maps" in capsys.readouterr().out
+    assert "depth maps: of 12 images, not used; --depth maps" in capsys.readouterr().out
     assert "depth_mean" not in plain
     blind = train(capture, tmp_path / "blind", "--steps", "200", "--depth", "maps", "--depth-weight", "0")
     assert blind["psnr"] == pytest.approx(plain["psnr"], abs=0.3)

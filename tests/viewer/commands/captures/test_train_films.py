@@ -15,7 +15,7 @@ import luxel.scenes as scenes
 from luxel.render.geometry.camera import Camera, View
 from luxel.render.primitives import Gaussians4d
 from luxel.render.raster.rasterize import rasterize
-from luxel.scenes.captures.poses import features
+from luxel.scenes.captures.colmap_process import features
 from luxel.scenes.synthetic.captures.pose_captures import film as film_views
 from luxel.scenes.synthetic.rays.ray_caster import StaticScene, StaticSolid
 from luxel.scenes.synthetic.rays.ray_shapes import ELLIPSOID
@@ -49,7 +49,7 @@ def walk(count: int = FRAMES) -> list[Camera]:
     return [camera_at(s, math.sin(4 * s)) for s in np.linspace(-1, 1, count).tolist()]
 
 
-def images_seen(cameras: list[Camera], shares: list[float] | None = None) -> list[np.ndarray]:
+def images_used(cameras: list[Camera], shares: list[float] | None = None) -> list[np.ndarray]:
     """What cameras see, uint8 [H, W, 3] each; with the ball at a share of its motion, where these are given."""
     solids = film_views(3, WIDTH, HEIGHT, 0)[0].solids
     look = Surface(PRINT, 0.3, ((0.9, 0.15, 0.1), (0.95, 0.85, 0.2), (0.1, 0.1, 0.3)), gloss=0.0, grain=0.1)
@@ -85,10 +85,10 @@ def few_features(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("few_features")
 def test_a_film_trains_with_one_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     film, run = tmp_path / "walk.mp4", tmp_path / "run"
-    write_video(film, images_seen(walk()), RATE)
+    write_video(film, images_used(walk()), RATE)
     train(film, run, "--steps", "200")
     said = capsys.readouterr()
-    assert f"{FRAMES} of {FRAMES} photographs have a pose" in said.out + said.err
+    assert f"{FRAMES} of {FRAMES} images have a pose" in said.out + said.err
     assert held_out_psnr(said.out) > 19
     assert (run / "eval" / "index.html").is_file() and scenes.load_primitives(run).count > 1000
 
@@ -126,7 +126,7 @@ def test_a_film_of_what_moves_trains_with_one_command(
 ) -> None:
     film, run = tmp_path / "ball.mp4", tmp_path / "run"
     shares = np.linspace(0, 0.5, FRAMES).tolist()
-    write_video(film, images_seen(walk(), shares), RATE)
+    write_video(film, images_used(walk(), shares), RATE)
     options = ["--primitive", "gaussians4d", "--preset", "clip", "--batch", "1", "--max-gaussians", "9000"]
     options += ["--holdout-every", "4"]
     train(film, run, *options, "--steps", "500")
@@ -159,7 +159,7 @@ def test_films_of_several_cameras_train_with_one_command(
     cameras = [camera_at(side, (-1) ** index) for index, side in enumerate(sides)]
     shares = np.linspace(0, 0.7, 6).tolist()
     for index, camera in enumerate(cameras):
-        write_video(tmp_path / f"cam{index:02d}.mp4", images_seen([camera] * len(shares), shares), RATE)
+        write_video(tmp_path / f"cam{index:02d}.mp4", images_used([camera] * len(shares), shares), RATE)
     calibrated(tmp_path, cameras)
     options = ["--primitive", "gaussians4d", "--preset", "video", "--batch", "1", "--max-gaussians", "9000"]
     options += ["--init.time-scale", "0.5", "--steps", "600"]

@@ -21,7 +21,7 @@ from luxel.scenes import save_primitive_ply, save_scene
 from luxel.scenes.captures.formats.colmap_writing import save_colmap
 from luxel.scenes.files.images.image_files import write_image
 from luxel.scenes.files.ply import save_points
-from luxel.scenes.files.scenes.registry import writable_suffixes
+from luxel.scenes.files.registry import writable_suffixes
 from luxel.viewer.cli import main
 from luxel.viewer.video import write_video
 

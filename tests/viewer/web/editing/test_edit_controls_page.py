@@ -126,7 +126,7 @@ def test_every_tool_on_the_image(edited: Callable[..., EditedPage], tmp_path: Pa
         on.page.wait_for_timeout(500)
         rectangle()
         until(lambda: bool((on.selected != near).any()), "the rectangle selected nothing")
-        assert 5 < on.selected.sum() < 200, "the back of the ball is not seen"
+        assert 5 < on.selected.sum() < 200, "the back of the ball is not visible"
         controls.set("Edit/Through", True)
         rectangle()
         on.selects(250, "Through")

@@ -131,7 +131,7 @@ def test_lasso_selects_within_its_outline(opened: Opened) -> None:
     with connect() as socket:
         send(socket)
         near = selected(panel).clone()
-        assert float((ball().means[near][:, 0] > 0).float().mean()) > 0.8, "mostly the side that is seen"
+        assert float((ball().means[near][:, 0] > 0).float().mean()) > 0.8, "mostly the side that is visible"
         panel._through.value = True
         send(socket, number=2)
         through = selected(panel)

@@ -1,4 +1,4 @@
-"""Photograph against render: where the comparison is drawn, its errors and PSNR, and its panel in a browser."""
+"""Image against render: where the comparison is drawn, its errors and PSNR, and its panel in a browser."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from luxel.render.fields.volume import VolumeField
 from luxel.render.geometry.camera import Camera, Pixels, View
 from luxel.render.metrics.evaluate import evaluate
 from luxel.render.raster.rasterize import rasterize
-from luxel.viewer.web.images.shading import DisplaySettings
 from luxel.viewer.web.inspection.comparison import (
     Compared,
     Comparer,
@@ -27,10 +26,11 @@ from luxel.viewer.web.inspection.comparison import (
     split_image,
     squared_image,
 )
-from luxel.viewer.web.inspection.legend import SIGNED, legend_of
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.panels.compare import ComparePanel
 from luxel.viewer.web.panels.inspect import contributor_rows
+from luxel.viewer.web.shading.legend import SIGNED, legend_of
+from luxel.viewer.web.shading.shading import DisplaySettings
 
 
 def photographed(darker: float = 0.8) -> list[View]:
@@ -101,7 +101,7 @@ def test_the_render_is_kept_until_scene_or_appearance_change() -> None:
     draw(render, ball(), camera, replace(settings, background=(1.0, 1.0, 1.0)))
     session.show(ball(100))
     draw(render, ball(100), camera, settings)
-    assert [camera.width for camera in drawn] == [80, 80], "in the photograph's pixels"
+    assert [camera.width for camera in drawn] == [80, 80], "in the image's pixels"
     comparer.release()
     assert comparer._compared is None
     assert paint(comparer, camera)[1].startswith(views[0].name), "it is made again"

@@ -18,22 +18,22 @@ from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import Camera, Pixels, View
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
 from luxel.render.raster.rasterize import rasterize
-from luxel.viewer.web.images.shading import DisplaySettings
 from luxel.viewer.web.inspection.coverage import chosen
-from luxel.viewer.web.inspection.legend import legend_of
-from luxel.viewer.web.inspection.visibility import (
-    COUNTS,
-    DepthMap,
-    SeenCount,
-    SeenFrame,
-    count_seen,
-    count_views,
-    shade_seen,
-    unproject,
-)
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.offline import open_offline_page
 from luxel.viewer.web.panels.show import ShowPanel
+from luxel.viewer.web.shading.legend import legend_of
+from luxel.viewer.web.shading.shading import DisplaySettings
+from luxel.viewer.web.shading.visibility import (
+    COUNTS,
+    DepthMap,
+    VisibilityCount,
+    VisibilityFrame,
+    count_views,
+    count_visible,
+    shade_visibility,
+    unproject,
+)
 
 HALF = 0.5  # half the side of the screen at z = 1 that hides a part of the wall z = 0
 
@@ -122,10 +122,10 @@ def test_an_image_of_counts_is_right_in_every_pixel_away_from_borders() -> None:
     coverage.listen(done := threading.Event().set)
     camera = replace(from_above(0.4, 0.1), width=180)
     frame = wall(None, camera)
-    assert int(count_seen(frame, camera, coverage).views) == 0, "nothing waits for the maps"
+    assert int(count_visible(frame, camera, coverage).views) == 0, "nothing waits for the maps"
     until(lambda: coverage.count(torch.zeros(1, 3)).views == 5, "no maps")
     until(lambda: coverage._thread is None, "the pass does not end")
-    seen = count_seen(frame, camera, coverage)
+    seen = count_visible(frame, camera, coverage)
     right = expected(unproject(frame.depth, camera, 1))
     wrong = seen.seen != right
     assert seen.views == seen.expected == 5 and float(wrong.float().mean()) < 0.03
@@ -151,13 +151,13 @@ def test_large_images_are_counted_in_blocks(monkeypatch: pytest.MonkeyPatch) -> 
 
         def count(self, points: Tensor) -> Any:
             asked.append(len(points))
-            return SeenCount(count_views(points, maps), len(maps), len(maps))
+            return VisibilityCount(count_views(points, maps), len(maps), len(maps))
 
     camera = from_above(0.4)
     frame = wall(None, camera)
-    every = count_seen(frame, camera, Counter()).seen
-    monkeypatch.setattr("luxel.viewer.web.inspection.visibility.PAIRS_CPU", 20_000)
-    some = count_seen(frame, camera, Counter()).seen
+    every = count_visible(frame, camera, Counter()).seen
+    monkeypatch.setattr("luxel.viewer.web.shading.visibility.PAIRS_CPU", 20_000)
+    some = count_visible(frame, camera, Counter()).seen
     assert asked[0] == 200 * 200 and asked[1] * len(maps) <= 22_000
     assert some.shape == every.shape and float((some != every).float().mean()) < 0.08
 
@@ -210,8 +210,8 @@ def test_only_static_scenes_with_depth_and_training_cameras_have_it() -> None:
 
 def test_nothing_is_counted_where_there_is_no_surface() -> None:
     nan = torch.full((2, 2), torch.nan)
-    frame = SeenFrame(torch.zeros(2, 2, 3), nan, nan, nan, 1, 2)
-    rgb, caption = shade_seen(frame, torch.tensor([0.2, 0.4, 0.6]))
+    frame = VisibilityFrame(torch.zeros(2, 2, 3), nan, nan, nan, 1, 2)
+    rgb, caption = shade_visibility(frame, torch.tensor([0.2, 0.4, 0.6]))
     torch.testing.assert_close(rgb[0, 0], torch.tensor([0.2, 0.4, 0.6]))
     assert caption == "depth maps of 1 of 2 training views so far"
 

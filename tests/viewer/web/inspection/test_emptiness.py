@@ -16,14 +16,14 @@ from shown import StaticSession, ViewerApp, draw, outputs_of
 from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
 from luxel.render.raster.rasterize import rasterize
-from luxel.viewer.web.images.shading import OUTPUTS, DisplaySettings
 from luxel.viewer.web.images.stream import StreamReport
-from luxel.viewer.web.inspection.emptiness import write_on
-from luxel.viewer.web.inspection.legend import notice_of
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.offline import open_offline_page
 from luxel.viewer.web.panels.frame import FramePanel
 from luxel.viewer.web.panels.notice import NoticePanel
+from luxel.viewer.web.shading.emptiness import write_on
+from luxel.viewer.web.shading.legend import notice_of
+from luxel.viewer.web.shading.shading import OUTPUTS, DisplaySettings
 
 SEEING = Camera.look_at((3.5, 0.5, 1.0), (0, 0, 0), fov_y=0.9, width=64, height=48)
 AWAY = Camera.look_at((3.5, 0.5, 1.0), (9, 0.5, 1.0), fov_y=0.9, width=64, height=48)

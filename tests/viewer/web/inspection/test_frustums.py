@@ -19,12 +19,12 @@ from luxel.render.geometry.camera import Pixels, View
 from luxel.render.metrics.evaluate import evaluate
 from luxel.render.raster.rasterize import rasterize
 from luxel.viewer.web.app import OpenPage
-from luxel.viewer.web.images.shading import DisplaySettings, Sample
 from luxel.viewer.web.inspection.frustums import PLAIN, SCORES, UNSCORED, chosen_views, score_colour
 from luxel.viewer.web.inspection.view_scores import read_scores
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.offline import open_offline_page
 from luxel.viewer.web.panels.camera import CameraPanel
+from luxel.viewer.web.shading.shading import DisplaySettings, Sample
 
 
 def photographed(darker: float = 0.8) -> list[View]:

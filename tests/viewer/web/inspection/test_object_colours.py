@@ -15,8 +15,8 @@ from luxel.render.primitives import Convexes, Gaussians, Gaussians4d, Parameters
 from luxel.render.raster.rasterize import rasterize
 from luxel.render.segment.label_map import label_map
 from luxel.render.segment.objects import Objects
-from luxel.viewer.web.images.shading import DisplaySettings
-from luxel.viewer.web.inspection.legend import notice_of
+from luxel.viewer.web.shading.legend import notice_of
+from luxel.viewer.web.shading.shading import DisplaySettings
 
 
 class Source:

@@ -23,11 +23,11 @@ from luxel.viewer.edit import Document
 from luxel.viewer.edit import object_edits as edits
 from luxel.viewer.segmenting import segmentation_scores
 from luxel.viewer.web.editing import SceneEditor
-from luxel.viewer.web.images.shading import DisplaySettings
 from luxel.viewer.web.inspection.comparison import Comparer
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.offline import open_offline_page
 from luxel.viewer.web.panels.objects import MEASURE, ObjectsPanel
+from luxel.viewer.web.shading.shading import DisplaySettings
 
 
 def upper_half() -> Objects:

@@ -16,9 +16,9 @@ from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
 from luxel.render.primitives.gaussians import SH_C0
 from luxel.render.raster.rasterize import rasterize
-from luxel.viewer.web.images.shading import DisplaySettings, Sample
-from luxel.viewer.web.inspection.probe import contributors, surface_normal
 from luxel.viewer.web.panels.inspect import InspectPanel, contributor_rows
+from luxel.viewer.web.shading.probe import contributors, surface_normal
+from luxel.viewer.web.shading.shading import DisplaySettings, Sample
 
 CAMERA = Camera.look_at((3.5, 0.5, 1.0), (0, 0, 0), fov_y=0.9, width=64, height=48)
 PIXELS = ((32, 24), (20, 15), (45, 30), (2, 2))

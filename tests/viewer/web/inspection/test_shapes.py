@@ -14,9 +14,9 @@ from shown import StaticSession, ViewerApp, draw, outputs_of, scene_of
 from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
 from luxel.render.raster.rasterize import rasterize
-from luxel.viewer.web.images.shading import OUTPUTS, DisplaySettings, render_frame
-from luxel.viewer.web.inspection.legend import legend_of
-from luxel.viewer.web.inspection.probe import contributors
+from luxel.viewer.web.shading.legend import legend_of
+from luxel.viewer.web.shading.probe import contributors
+from luxel.viewer.web.shading.shading import OUTPUTS, DisplaySettings, render_frame
 
 CAMERA = Camera.look_at((3.5, 0.0, 1.0), (0, 0, 0), fov_y=0.9, width=64, height=48)
 SHAPES = tuple(name for name, output in OUTPUTS.items() if output.shape is not None)

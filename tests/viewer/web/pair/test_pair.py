@@ -22,9 +22,6 @@ from luxel.render.geometry.camera import Camera
 from luxel.render.metrics.image_metrics import psnr
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
 from luxel.render.raster.rasterize import rasterize
-from luxel.viewer.web.images import shading
-from luxel.viewer.web.images.shading import DisplaySettings
-from luxel.viewer.web.inspection.legend import legend_of, notice_of
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.offline import open_offline_page
 from luxel.viewer.web.pair.checks import Bounds, bounds_of, find_problems
@@ -35,6 +32,9 @@ from luxel.viewer.web.panels.edit import EditPanel
 from luxel.viewer.web.panels.inspect import click_rows
 from luxel.viewer.web.panels.pair import PairPanel
 from luxel.viewer.web.panels.statistics import StatisticsPanel
+from luxel.viewer.web.shading import shading
+from luxel.viewer.web.shading.legend import legend_of, notice_of
+from luxel.viewer.web.shading.shading import DisplaySettings
 
 CAMERA = Camera.look_at((3.0, 1.0, 1.0), (0, 0, 0), fov_y=0.9, width=120, height=80)
 BODY = slice(0, 60)  # rows above the names

@@ -25,7 +25,7 @@ from luxel.viewer.web.offline import OfflineCamera, OfflineClient
 from luxel.viewer.web.page import Page
 from luxel.viewer.web.transport.encoders import encode_png
 from luxel.viewer.web.transport.sinks import IN_FLIGHT
-from luxel.viewer.web.transport.wire import camera_text, drawn_text, split_image
+from luxel.viewer.web.transport.wire import camera_text, rendered_text, split_image
 
 
 class Slow:
@@ -89,7 +89,7 @@ def _shown(socket: Any, sequence: int) -> tuple[Any, int]:
     """Acknowledges images until one shows this camera."""
     while True:
         header, grey = _image(socket)
-        socket.send(drawn_text(header.image))
+        socket.send(rendered_text(header.image))
         if header.sequence == sequence:
             return header, grey
 
@@ -119,7 +119,7 @@ def test_newest_camera_wins_and_at_most_two_images_are_on_their_way(
     with _connect(app, key) as socket:
         socket.send(camera_text(1, pose(0.1)))
         _shown(socket, 1)
-        until(lambda: page.stream._drawn_in_full and not page.stream._dirty, "it did not come to rest")
+        until(lambda: page.stream._rendered_in_full and not page.stream._dirty, "it did not come to rest")
         render.gate.clear()
         for k in range(2, 60):
             socket.send(camera_text(k, pose(k / 100)))
@@ -133,7 +133,7 @@ def test_newest_camera_wins_and_at_most_two_images_are_on_their_way(
         assert 1 <= len(received) <= IN_FLIGHT, "images were sent without an acknowledgement"
         skipped = set(range(3, 59)) - {header.sequence for header in received}
         assert len(skipped) >= 54, "a camera was rendered after a newer one had come"
-        socket.send(drawn_text(received[-1].image))
+        socket.send(rendered_text(received[-1].image))
         assert _shown(socket, 100 + len(received))
 
 
@@ -245,7 +245,7 @@ def test_lossless_image_comes_at_rest_and_is_dropped_for_a_newer_one(
             assert not header.png, "a moving image waited for PNG"
         hold.set()
         while not (header := _image(socket)[0]).png:
-            socket.send(drawn_text(header.image))
+            socket.send(rendered_text(header.image))
         assert header.sequence == 4, "a lossless image of an old camera was shown"
 
 

@@ -15,7 +15,7 @@ from luxel.viewer.web.transport import video
 from luxel.viewer.web.transport.link import Link
 from luxel.viewer.web.transport.sinks import FrameInfo, StreamSink
 from luxel.viewer.web.transport.video import CODECS, MotionVideo, VideoEncoder, installed_codecs
-from luxel.viewer.web.transport.wire import DrawnMessage, split_image
+from luxel.viewer.web.transport.wire import DisplayedMessage, split_image
 
 av = pytest.importorskip("av")
 
@@ -133,7 +133,7 @@ def test_images_of_a_moving_camera_become_video_on_a_slow_link() -> None:
             time.sleep(0.002)
         header, file = split_image(received[-1])
         time.sleep(len(file) / 2e5)  # 1.6 Mbit/s
-        sink.drawn(DrawnMessage(header.image, 0.0, None))
+        sink.drawn(DisplayedMessage(header.image, 0.0, None))
         return header
 
     headers = [show(image, 80, True) for image in shifting_images(9, 640, 480)]

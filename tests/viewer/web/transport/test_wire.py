@@ -14,11 +14,11 @@ from luxel.viewer.web.transport.quaternion import quaternion
 from luxel.viewer.web.transport.wire import (
     MAX_SIDE,
     CameraMessage,
-    DrawnMessage,
+    DisplayedMessage,
     ImageHeader,
     camera_text,
-    drawn_text,
     parse,
+    rendered_text,
     split_image,
 )
 
@@ -42,8 +42,8 @@ def test_camera_arrives_as_it_was_sent() -> None:
 
 
 def test_acknowledgement_arrives_as_it_was_sent() -> None:
-    assert parse(drawn_text(5, 1.5, 20.0)) == DrawnMessage(5, 1.5, 20.0)
-    assert parse(drawn_text(5)) == DrawnMessage(5, 0.0, None)
+    assert parse(rendered_text(5, 1.5, 20.0)) == DisplayedMessage(5, 1.5, 20.0)
+    assert parse(rendered_text(5)) == DisplayedMessage(5, 0.0, None)
 
 
 def test_image_header_has_the_layout_that_the_page_reads() -> None:

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from luxel.render.fields.applications import FieldName
+from luxel.render.fields.build import field_of
 from luxel.render.fields.config import defaults
-from luxel.render.fields.nets.build import field_of
 from luxel.render.fields.nets.field import Field
 from luxel.render.fields.training.trainer import FieldTrainer, in_words
 from luxel.render.storage.journal import scratch_folder
@@ -109,7 +109,7 @@ def stage_field(setup: Setup) -> Field:
 
 
 def stage_rows(setup: Setup) -> list[Row]:
-    """Encoding, network and both, beside tiny-cuda-nn where it can be used."""
+    """Encoding, network and both, alongside tiny-cuda-nn where it can be used."""
     whole, count = stage_field(setup), 256 if setup.quick else 1 << LOG2_ROWS
     generator = torch.Generator().manual_seed(9)
     positions = torch.rand(count, 3, generator=generator).to(setup.device)

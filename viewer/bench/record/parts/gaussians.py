@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from luxel.viewer.bench.record.captures import place_capture
+from luxel.viewer.bench.record.captures import courtyard_capture
 from luxel.viewer.bench.record.part import Headline, Part, Row, Setup
 from luxel.viewer.bench.record.training import Training, training_row
 
@@ -16,9 +16,9 @@ def rows(setup: Setup, *, training: Training, name: str, folder: str) -> list[Ro
     return [training_row(setup, training, name, setup.path(folder))]
 
 
-def rows_of_place(setup: Setup, *, training: Training) -> list[Row]:
+def courtyard_rows(setup: Setup, *, training: Training) -> list[Row]:
     """The row of one training on the synthetic courtyard."""
-    with place_capture(setup) as folder:
+    with courtyard_capture(setup) as folder:
         return [training_row(setup, training, "courtyard", folder)]
 
 
@@ -61,7 +61,7 @@ PARTS = (
         Training(preset="fast", settings=("steps=12000",)),
         "chair, fast preset, 12,000 steps",
     ),
-    part("fox", *_FOX, 35, _DEFAULT, "fox, from 50 photographs alone, 30,000 steps"),
+    part("fox", *_FOX, 35, _DEFAULT, "fox, from 50 images alone, 30,000 steps"),
     part("fox-fast", *_FOX, 15, _FAST),
     part("plush", *_PLUSH, 45, _DEFAULT, "plush (COLMAP), 30,000 steps"),
     part("plush-fast", *_PLUSH, 20, _FAST, "plush, fast preset"),
@@ -70,7 +70,7 @@ PARTS = (
         f"courtyard (generated), {_DEFAULT.options}",
         "training",
         70,
-        functools.partial(rows_of_place, training=_DEFAULT),
+        functools.partial(courtyard_rows, training=_DEFAULT),
         headlines=(Headline("courtyard (generated), 30,000 steps", SHOWN),),
     ),
     Part(
@@ -78,6 +78,6 @@ PARTS = (
         f"courtyard (generated), {_FAST.options}",
         "training",
         20,
-        functools.partial(rows_of_place, training=_FAST),
+        functools.partial(courtyard_rows, training=_FAST),
     ),
 )

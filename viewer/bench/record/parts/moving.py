@@ -54,7 +54,7 @@ def video_rows(setup: Setup) -> list[Row]:
 
 
 def _monocular(pace: float, name: str, seconds: float, *headlines: Headline) -> Part:
-    title = f"moving scene seen by one camera, pace {pace:g}"
+    title = f"moving scene observed by one camera, pace {pace:g}"
     return Part(name, title, "moving", seconds, functools.partial(monocular_rows, pace=pace), (), headlines)
 
 

@@ -1,4 +1,4 @@
-"""The rasterizer: published scenes beside gsplat, and the synthetic landscape of each primitive."""
+"""The rasterizer: published scenes next to gsplat, and the synthetic landscape of each primitive."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from luxel.render.backends import Backend, rasterizer
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import PRIMITIVES, Parameters
+from luxel.render.raster import Backend, rasterizer
 from luxel.viewer.bench.raster import measure, scenes
 from luxel.viewer.bench.raster.report import best
 from luxel.viewer.bench.raster.scenes import BONSAI, GARDEN, Scene, Size
@@ -31,7 +31,7 @@ def published_rows(setup: Setup, *, name: str, sizes: Sequence[Size]) -> list[Ro
 
 
 def landscape_rows(setup: Setup, *, primitive: str, counts: Sequence[int]) -> list[Row]:
-    """Rows of the synthetic landscape with ``counts`` primitives; Gaussians beside gsplat."""
+    """Rows of the synthetic landscape with ``counts`` primitives; Gaussians alongside gsplat."""
     backends: list[Backend] = backends_here(setup) if primitive == "gaussians" else ["luxel"]
     counts = [TINY_COUNT] if setup.quick else counts
     return [

@@ -34,7 +34,7 @@ export class Overlay {
   }
 
   // Draws in the next frame.
-  // strokes: those that are drawn or on their way; each has points in CSS pixels, a radius (0: lasso) and a mode.
+  // strokes: those that are being drawn or sent; each has points in CSS pixels, a radius (0: lasso) and a mode.
   // pointer: null, or where the brush is: { x, y, radius, mode }.
   draw(strokes, pointer) {
     cancelAnimationFrame(this.#frame);
@@ -58,8 +58,8 @@ export class Overlay {
 
 // The canvas on which viser draws: the largest.
 function imageCanvas() {
-  const drawn = window.luxel.renderers.map((renderer) => renderer.domElement).filter((canvas) => canvas.isConnected);
-  return drawn.sort((a, b) => b.clientWidth * b.clientHeight - a.clientWidth * a.clientHeight)[0] ?? null;
+  const canvases = window.luxel.renderers.map((renderer) => renderer.domElement).filter((canvas) => canvas.isConnected);
+  return canvases.sort((a, b) => b.clientWidth * b.clientHeight - a.clientWidth * a.clientHeight)[0] ?? null;
 }
 
 function trace(c, points) {
@@ -102,7 +102,7 @@ function paintSign(c, { x, y, mode }, aside) {
   c.fillText(sign, x + aside, y - aside);
 }
 
-// A line with a dark border, which is seen on any image.
+// A line with a dark border, which is visible on any image.
 function dark(c, stroke, width) {
   c.strokeStyle = "rgba(0, 0, 0, 0.6)";
   c.lineWidth = width + 2;

@@ -3,9 +3,9 @@
 // The points [[x, y], ...] without those that lie within `tolerance` of the line through the others (Douglas and Peucker
 // 1973). At most `most` remain: the tolerance is doubled until they are that few.
 export function simplify(points, tolerance, most) {
-  let kept = within(points, tolerance);
-  while (kept.length > most) kept = within(kept, (tolerance *= 2));
-  return kept;
+  let retained = within(points, tolerance);
+  while (retained.length > most) retained = within(retained, (tolerance *= 2));
+  return retained;
 }
 
 function within(points, tolerance) {

@@ -107,7 +107,7 @@ class FreehandTool {
     if (event.button !== 0 || !event.isPrimary || this.#socket?.readyState !== WebSocket.OPEN) return;
     document.activeElement?.blur?.(); // so that keys are for the image
     this.#overlay.canvas.setPointerCapture(event.pointerId);
-    const point = this.#place(event);
+    const point = this.#position(event);
     this.#number += 1;
     this.#drawing = {
       number: this.#number,
@@ -126,7 +126,7 @@ class FreehandTool {
     const stroke = this.#drawing;
     if (stroke !== null)
       for (const part of event.getCoalescedEvents?.() ?? [event]) {
-        const point = this.#place(part);
+        const point = this.#position(part);
         const [x, y] = stroke.points[stroke.points.length - 1];
         if (Math.hypot(point[0] - x, point[1] - y) < STEP) continue;
         stroke.points.push(point);
@@ -163,7 +163,7 @@ class FreehandTool {
   #hover(event) {
     if (event === null) this.#pointer = null;
     else {
-      const [x, y] = this.#place(event);
+      const [x, y] = this.#position(event);
       this.#pointer = { x, y };
       this.#keys = { add: event.shiftKey, subtract: event.altKey || event.ctrlKey || event.metaKey };
     }
@@ -177,7 +177,7 @@ class FreehandTool {
     this.#overlay.draw(this.#strokes, pointer);
   }
 
-  // Sends the next part of the oldest stroke, if none is on its way.
+  // Sends the next part of the oldest stroke, if none is being sent.
   #send() {
     const stroke = this.#strokes[0];
     if (this.#waiting || stroke === undefined || this.#socket?.readyState !== WebSocket.OPEN) return;
@@ -232,7 +232,7 @@ class FreehandTool {
   }
 
   // Where a pointer is on the image, CSS pixels.
-  #place(event) {
+  #position(event) {
     const { left, top } = this.#overlay.canvas.getBoundingClientRect();
     return [event.clientX - left, event.clientY - top];
   }

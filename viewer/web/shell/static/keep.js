@@ -1,4 +1,4 @@
-// Keeps the camera, the choices and the open folders of this tab over reload and reconnect, and puts them back.
+// Stores the camera, the choices and the open folders of this tab over reload and reconnect, and puts them back.
 //
 // Storage is the tab's own (sessionStorage), under a key of the scene.
 
@@ -9,7 +9,7 @@ const SAVE_EVERY = 400; // ms
 const SETTLE = [0, 60, 150, 300, 600, 1000]; // ms after which the camera is put back: viser may set its own meanwhile
 
 export class Keeper {
-  #storage = null; // key of the scene; null while nothing is kept
+  #storage = null; // key of the scene; null while nothing is stored
   #state = {}; // view (as a fragment), time, values, folders
   #hello = null;
   #send;
@@ -27,7 +27,7 @@ export class Keeper {
     window.addEventListener("pagehide", () => this.save());
   }
 
-  // Puts back what was kept for this scene; `link` is a view from a link, which goes first, or null.
+  // Puts back what was stored for this scene; `link` is a view from a link, which goes first, or null.
   restore(hello, link) {
     this.#hello = hello;
     this.#storage = `luxel-${hello.scene}`;
@@ -51,7 +51,7 @@ export class Keeper {
     );
   }
 
-  // The values of the kept controls have changed.
+  // The values of the stored controls have changed.
   take(values) {
     if (this.#storage === null || (!this.#settled && !this.#touched)) return;
     this.#state.values = values;
@@ -115,6 +115,6 @@ function viewOf(fragment) {
   try {
     return fragment ? decodeView(fragment) : null;
   } catch {
-    return null; // what an earlier version kept
+    return null; // what an earlier version stored
   }
 }

@@ -7,7 +7,7 @@ const ARROWS = { ArrowLeft: [-1, 0, 0], ArrowRight: [1, 0, 0], ArrowUp: [0, 1, 0
 const SPEED = 0.35; // radii of the scene a second
 const FAST = 4; // times as fast with Shift
 
-const held = new Set();
+const pressed = new Set();
 let fast = false;
 let running = false;
 let last = 0;
@@ -27,7 +27,7 @@ export function listen(shortcuts) {
       fast = event.shiftKey;
       if (move(event.code) !== undefined) {
         event.stopPropagation(); // viser would move, too, by 2 units a second whatever the scene is
-        held.add(event.code);
+        pressed.add(event.code);
         run();
         return;
       }
@@ -41,9 +41,9 @@ export function listen(shortcuts) {
   );
   window.addEventListener("keyup", (event) => {
     fast = event.shiftKey;
-    held.delete(event.code);
+    pressed.delete(event.code);
   }, true);
-  window.addEventListener("blur", () => held.clear());
+  window.addEventListener("blur", () => pressed.clear());
 }
 
 const move = (code) => MOVES[code] ?? (scene.flat ? ARROWS[code] : undefined);
@@ -63,7 +63,7 @@ function step(now) {
   const seconds = Math.min(0.1, (now - last) / 1e3);
   last = now;
   const control = controls();
-  if (held.size === 0 || control === null) {
+  if (pressed.size === 0 || control === null) {
     running = false;
     return;
   }
@@ -71,7 +71,7 @@ function step(now) {
     // Near an image its size on the screen counts, not that of the scene.
     const reach = scene.flat ? control.distance : scene.radius;
     const by = SPEED * (fast ? FAST : 1) * reach * seconds;
-    const [x, y, z] = [...held].map(move).reduce((sum, v) => sum.map((s, i) => s + v[i]), [0, 0, 0]);
+    const [x, y, z] = [...pressed].map(move).reduce((sum, v) => sum.map((s, i) => s + v[i]), [0, 0, 0]);
     if (x || (scene.flat && y)) control.truck(x * by, scene.flat ? -y * by : 0, false);
     if (y && !scene.flat) control.elevate(y * by, false);
     if (z && scene.flat) control.dolly(z * by, false);

@@ -9,6 +9,6 @@
   };
   window.luxelShell = shell;
   if (location.hash) history.replaceState(history.state, "", location.pathname + location.search);
-  // viser connects again only while the window has the focus; a window beside another one should, too.
+  // viser connects again only while the window has the focus; a window next to another one should, too.
   document.hasFocus = () => document.visibilityState === "visible";
 })();

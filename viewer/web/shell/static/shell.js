@@ -1,4 +1,4 @@
-// What lies around the image: connection, kept and shared views, keys, help, buttons. Messages: viewer/web/shell/messages.py
+// What lies around the image: connection, stored and shared views, keys, help, buttons. Messages: viewer/web/shell/messages.py
 
 import { Help } from "./help.js";
 import { Keeper } from "./keep.js";
@@ -115,13 +115,13 @@ function onImage(event) {
   const canvas = window.__viserMutable?.canvas;
   if (!canvas?.parentElement?.contains(event.target)) return null;
   const box = canvas.getBoundingClientRect();
-  const place = [(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height];
-  return place.every((x) => x >= 0 && x <= 1) ? place : null;
+  const position = [(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height];
+  return position.every((x) => x >= 0 && x <= 1) ? position : null;
 }
 window.addEventListener("pointermove", (event) => (cursor = onImage(event) ?? cursor), { passive: true });
 window.addEventListener("dblclick", (event) => {
-  const place = onImage(event);
-  if (place && !hello?.flat) send({ type: "focus", u: place[0], v: place[1], double: true });
+  const position = onImage(event);
+  if (position && !hello?.flat) send({ type: "focus", u: position[0], v: position[1], double: true });
 });
 
 const ICONS = {

@@ -18,14 +18,14 @@ export class Status {
   #draws = document.createElement("canvas").getContext("webgl2") !== null;
   #cause = null; // answer of the server while it refuses
   #noticeTimer = 0;
-  #place = ""; // of the canvas in the window
+  #box = ""; // of the canvas in the window
 
   constructor() {
     for (const node of [this.#bar, this.#error, this.#notice]) node.setAttribute("role", "status");
     this.#bar.hidden = this.#error.hidden = this.#moving.hidden = this.#notice.hidden = true;
     this.#loading.innerHTML = this.#draws
       ? '<div class="luxel-spinner"></div><p>Loading the scene …</p><p></p>'
-      : "<p>The scene cannot be drawn</p><p></p>";
+      : "<p>The scene cannot be rendered</p><p></p>";
     document.body.append(this.#root);
     setInterval(() => this.#tick(), 200);
   }
@@ -64,9 +64,9 @@ export class Status {
 
   #tick() {
     const box = (window.__viserMutable?.canvas ?? document.documentElement).getBoundingClientRect();
-    const place = [box.left, box.top, box.width, box.height].join("px ");
-    if (place !== this.#place) {
-      this.#place = place;
+    const bounds = [box.left, box.top, box.width, box.height].join("px ");
+    if (bounds !== this.#box) {
+      this.#box = bounds;
       ["left", "top", "width", "height"].forEach((name) => (this.#root.style[name] = `${box[name]}px`));
     }
     if (!this.#loading.hidden) this.#load();

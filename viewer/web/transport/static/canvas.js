@@ -37,12 +37,12 @@ export class Screen {
     this.#context = canvas.getContext("2d", { alpha: false }); // opaque: the browser need not blend it
   }
 
-  // Shows a frame of video, unless its forerunners are missing or `wanted` is false once it is decoded.
-  async showVideo(bytes, codec, key, number, wanted) {
+  // Shows a frame of video, unless its forerunners are missing or `isCurrent` is false once it is decoded.
+  async showVideo(bytes, codec, key, number, isCurrent) {
     const frame = await this.#video.decode(bytes, codec, key, number);
     if (frame === null) return;
     try {
-      if (!wanted()) return;
+      if (!isCurrent()) return;
       this.#fit(frame.displayWidth, frame.displayHeight);
       this.#context.drawImage(frame, 0, 0);
     } finally {
@@ -55,18 +55,18 @@ export class Screen {
     this.#video.close();
   }
 
-  // Shows a file; false if `wanted` is false once it is decoded.
-  async show(bytes, type, wanted) {
+  // Shows a file; false if `isCurrent` is false once it is decoded.
+  async show(bytes, type, isCurrent) {
     if (type === "image/jpeg" && this.#direct) {
       try {
-        return await this.#showDirectly(bytes, type, wanted);
+        return await this.#showDirectly(bytes, type, isCurrent);
       } catch (error) {
         if (error.name !== "NotSupportedError" && !(error instanceof TypeError)) throw error;
         this.#direct = false; // a browser that decodes but does not convert
       }
     }
     const bitmap = await createImageBitmap(new Blob([bytes], { type }));
-    const shown = wanted();
+    const shown = isCurrent();
     if (shown) {
       this.#fit(bitmap.width, bitmap.height);
       this.#context.drawImage(bitmap, 0, 0);
@@ -76,7 +76,7 @@ export class Screen {
   }
 
   // An ImageBitmap of a Blob passes through other processes; this does not. Without a GPU it takes half the time.
-  async #showDirectly(bytes, type, wanted) {
+  async #showDirectly(bytes, type, isCurrent) {
     const decoder = new ImageDecoder({ data: bytes, type });
     try {
       const { image } = await decoder.decode();
@@ -87,7 +87,7 @@ export class Screen {
       } finally {
         image.close();
       }
-      if (!wanted()) return false;
+      if (!isCurrent()) return false;
       this.#fit(width, height);
       this.#context.putImageData(this.#pixels, 0, 0);
       return true;

@@ -7,7 +7,7 @@ import { videoCodecs } from "./video.js";
 
 const HEADER = 24; // bytes before an image
 const MAX_WAITING = 2048; // bytes that may wait to be sent before a camera is held back
-const RETRY = 10; // milliseconds after which a held camera is tried again
+const RETRY = 10; // milliseconds after which a delayed camera is tried again
 const KEY = 4; // flag of a frame of video that needs none before it
 const VIDEO = [null, "h264", "vp8"]; // codecs by number
 const POLICY_VIOLATION = 1008; // close code: the server does not want this connection again
@@ -19,7 +19,7 @@ export class StreamClient {
   #attempts = 0;
   #newest = null; // { camera, at }: the last one, and when its frame began, milliseconds since 1970
   #sent = null; // the one that the server has
-  #held = false;
+  #delayed = false;
   #sequence = 0;
   #sentAt = new Map(); // `at` of the cameras that were sent, by sequence
   #arrived = []; // image messages that are not yet decoded
@@ -30,7 +30,7 @@ export class StreamClient {
     this.#screen = new Screen(canvas);
   }
 
-  // Connects to the server, in place of an earlier connection; again whenever the connection breaks.
+  // Connects to the server, instead of an earlier connection; again whenever the connection breaks.
   connect(url) {
     this.#url = url;
     this.#socket?.close();
@@ -76,8 +76,8 @@ export class StreamClient {
   #sendCamera() {
     if (this.#socket?.readyState !== WebSocket.OPEN || this.#newest === null || this.#newest === this.#sent) return;
     if (this.#socket.bufferedAmount > MAX_WAITING) {
-      if (!this.#held) setTimeout(() => ((this.#held = false), this.#sendCamera()), RETRY);
-      this.#held = true;
+      if (!this.#delayed) setTimeout(() => ((this.#delayed = false), this.#sendCamera()), RETRY);
+      this.#delayed = true;
       return;
     }
     this.#sent = this.#newest;
@@ -110,14 +110,14 @@ export class StreamClient {
     const flags = header.getUint8(1);
     const codec = codecOf(data);
     const bytes = new Uint8Array(data, HEADER);
-    const wanted = () => from === this.#socket;
+    const isCurrent = () => from === this.#socket;
     const began = performance.now();
     try {
-      if (codec === null) await this.#screen.show(bytes, flags & 2 ? "image/png" : "image/jpeg", wanted);
-      else await this.#screen.showVideo(bytes, codec, (flags & KEY) !== 0, image, wanted);
+      if (codec === null) await this.#screen.show(bytes, flags & 2 ? "image/png" : "image/jpeg", isCurrent);
+      else await this.#screen.showVideo(bytes, codec, (flags & KEY) !== 0, image, isCurrent);
     } catch (error) {
       console.warn("luxel: an image could not be decoded", error);
-      if (codec !== null && wanted()) {
+      if (codec !== null && isCurrent()) {
         this.#codecs = this.#codecs.then((names) => names.filter((name) => name !== codec));
         this.#offerVideo(from);
       }

@@ -12,8 +12,8 @@ let newest = null; // camera of the last frame
 function openClient() {
   if (!("OffscreenCanvas" in window && "transferControlToOffscreen" in canvas)) return new StreamClient(canvas);
   const worker = new Worker("/luxel/worker.js", { type: "module", name: "luxel" });
-  const drawn = canvas.transferControlToOffscreen();
-  worker.postMessage({ canvas: drawn }, [drawn]);
+  const offscreen = canvas.transferControlToOffscreen();
+  worker.postMessage({ canvas: offscreen }, [offscreen]);
   const remote = (call) => (...given) => worker.postMessage({ call, given });
   return { connect: remote("connect"), move: remote("move"), drop: remote("drop") };
 }
@@ -23,7 +23,7 @@ function connect(key) {
   client.connect(`${scheme}://${location.host}/luxel/stream?key=${encodeURIComponent(key)}`);
 }
 
-// Reads the camera whenever this renderer draws viser's main view. A view without anything in it is drawn once: clearing
+// Reads the camera whenever this renderer draws viser's main view. A view without anything in it is rendered once: clearing
 // and blending an empty canvas in every frame would cost a machine without a GPU most of its time.
 function observe(renderer) {
   const { render, setPixelRatio } = renderer;

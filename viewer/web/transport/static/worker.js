@@ -1,4 +1,4 @@
-// Runs a StreamClient beside the page. The first message brings its canvas, each further one a call.
+// Runs a StreamClient next to the page. The first message brings its canvas, each further one a call.
 
 import { StreamClient } from "./client.js";
 

@@ -1,0 +1,1 @@
+"""Captures without camera poses, which are estimated: folders of photographs, and videos."""

@@ -1,0 +1,89 @@
+"""What scene files say besides their primitives, as names with values that headers can hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from luxel.scenes.files.axes import signs_between
+from luxel.scenes.files.scene_format import FACTS, SceneFacts
+
+COMMENT = "luxel"  # before the name of a fact in a comment of a PLY header
+VERTICAL = ("vertical", "axis:")  # nerfstudio's comment "Vertical Axis: z"
+DIRECTIONS = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
+
+
+def facts_to(facts: SceneFacts) -> dict[str, Any]:
+    """The facts that are known, by name: antialiased a bool, up three numbers, metres a number."""
+    known = {name: getattr(facts, name) for name in FACTS}
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in known.items() if v is not None}
+
+
+def facts_from(values: Mapping[str, Any]) -> SceneFacts:
+    """The reverse of `facts_to`, also of values that `in_words` made; what is no such value is not known."""
+    return SceneFacts(
+        antialiased={True: True, False: False, "true": True, "false": False}.get(
+            _plain(values, "antialiased")
+        ),
+        up=_direction(values.get("up")),
+        metres=next((x for x in _numbers(values.get("metres")) if x > 0), None),
+    )
+
+
+def facts_between(facts: SceneFacts, source: str, target: str) -> SceneFacts:
+    """Facts from one of `luxel.scenes.files.axes.AXES` to another."""
+    if facts.up is None or source == target:
+        return facts
+    x, y, z = (value * sign for value, sign in zip(facts.up, signs_between(source, target), strict=True))
+    return replace(facts, up=(x, y, z))
+
+
+def in_words(facts: SceneFacts) -> dict[str, str]:
+    """The facts that are known, as text: "true" or "false", "x y z", a number."""
+    return {
+        name: " ".join(map(repr, value)) if isinstance(value, list) else str(value).lower()
+        for name, value in facts_to(facts).items()
+    }
+
+
+def comments_of(facts: SceneFacts) -> list[str]:
+    """Comments for the header of a PLY file, one a fact: "luxel up 0.0 -1.0 0.0"."""
+    return [f"{COMMENT} {name} {value}" for name, value in in_words(facts).items()]
+
+
+def facts_in(comments: Iterable[str]) -> SceneFacts:
+    """The facts in the comments of a PLY header, those of luxel and the vertical axis of nerfstudio."""
+    named: dict[str, Any] = {}
+    for words in (comment.split() for comment in comments):
+        if len(words) > 2 and words[0] == COMMENT:
+            named[words[1]] = " ".join(words[2:])
+        elif len(words) == 3 and tuple(word.lower() for word in words[:2]) == VERTICAL:
+            named.setdefault("up", DIRECTIONS.get(words[2].lower()))
+    return facts_from(named)
+
+
+def _plain(values: Mapping[str, Any], name: str) -> bool | str | None:
+    value = values.get(name)
+    return value if isinstance(value, bool | str) else None
+
+
+def _direction(value: Any) -> tuple[float, float, float] | None:
+    """Three numbers as a direction of length 1; None: they are none."""
+    numbers = _numbers(value)
+    length = math.hypot(*numbers)
+    if len(numbers) != 3 or not 1e-12 < length < math.inf:
+        return None
+    x, y, z = (number / length for number in numbers)
+    return x, y, z
+
+
+def _numbers(value: Any) -> list[float]:
+    """The finite numbers of a text, a list or a number; empty where one is no such number."""
+    parts = value.split() if isinstance(value, str) else value if isinstance(value, list | tuple) else [value]
+    try:
+        numbers = [float(part) for part in parts if not isinstance(part, bool)]
+    except (TypeError, ValueError, OverflowError):
+        return []
+    return numbers if all(math.isfinite(number) for number in numbers) else []
