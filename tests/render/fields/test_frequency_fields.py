@@ -45,9 +45,7 @@ def small(kind: Any, **changes: Any) -> FieldConfig:
 @pytest.mark.parametrize("kind", list(APPLICATIONS))
 def test_it_is_trained_drawn_and_stored(kind: Any, tmp_path: Path) -> None:
     data = data_of(kind)
-    trainer = FieldTrainer.new(
-        small(kind, report_every=1), data, tmp_path / "run", say=lambda _: None
-    )
+    trainer = FieldTrainer.new(small(kind, report_every=1), data, tmp_path / "run", say=lambda _: None)
     fields = [m for m in trainer.application.modules() if isinstance(m, Field)]
     assert len(fields) == 1 and isinstance(fields[0].encoding, FrequencyEncoding)
     assert fields[0].encoding.width == (40 if kind == "image" else 60)
