@@ -8,21 +8,21 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 
-def lazy_exports(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
+def lazy_exports(package: str, sources: Mapping[str, str]) -> Callable[[str], Any]:
     """The ``__getattr__`` of a package (PEP 562).
 
     Args:
         package: its name.
-        places: the module of each name, relative to the package.
+        sources: the module of each name, relative to the package.
 
     Returns:
         A function that imports a name and keeps it in the package; it raises AttributeError for others.
     """
 
     def find(name: str) -> Any:
-        if name not in places:
+        if name not in sources:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(f"{package}.{places[name]}"), name)
+        value = getattr(importlib.import_module(f"{package}.{sources[name]}"), name)
         setattr(sys.modules[package], name, value)
         return value
 

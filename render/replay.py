@@ -52,7 +52,7 @@ def _arrived(copy: torch.Tensor, copied: torch.cuda.Event) -> np.ndarray:
     return copy.numpy()
 
 
-class _Held:
+class _Graphs:
     """The graphs that a `Replay` captured, and their memory pool."""
 
     graphs: dict[Hashable, tuple[torch.cuda.CUDAGraph | None, Any]]
@@ -90,9 +90,9 @@ def _free_dropped() -> None:
             _capturing.release()
 
 
-def _drop(held: _Held) -> None:
-    _dropped.append((held.graphs, held.pool))
-    held.graphs, held.pool = {}, None
+def _drop(resident: _Graphs) -> None:
+    _dropped.append((resident.graphs, resident.pool))
+    resident.graphs, resident.pool = {}, None
     _free_dropped()
 
 
@@ -118,14 +118,14 @@ class Replay(Generic[Outputs]):
     def __init__(self, device: torch.device, generators: Sequence[torch.Generator] = ()) -> None:
         self.device, self.captures = device, 0
         self._generators = tuple(generators)
-        self._held = _Held()
-        weakref.finalize(self, _drop, self._held).atexit = False
+        self._resident = _Graphs()
+        weakref.finalize(self, _drop, self._resident).atexit = False
         self._stream: torch.cuda.Stream | None = None
         self._epoch: Hashable = None
 
     def forget(self) -> None:
         """Drops captured graphs and their memory, when the tensors that they work on are gone."""
-        _drop(self._held)
+        _drop(self._resident)
         self._epoch = None
 
     def run(self, epoch: Hashable, key: Hashable, work: Callable[[], Outputs]) -> Outputs:
@@ -140,8 +140,8 @@ class Replay(Generic[Outputs]):
             return work()
         if epoch != self._epoch:
             self.forget()
-            self._epoch, self._held.pool = epoch, torch.cuda.MemPool()
-        graphs, pool = self._held.graphs, self._held.pool
+            self._epoch, self._resident.pool = epoch, torch.cuda.MemPool()
+        graphs, pool = self._resident.graphs, self._resident.pool
         assert pool is not None
         if key not in graphs:
             with _memory_stays(), torch.cuda.device(self.device), torch.cuda.use_mem_pool(pool):

@@ -155,15 +155,15 @@ class Extent(NamedTuple):
     finite: Callable[[], Tensor]
 
 
-def check_drawn(about: About, drawn: Draw) -> None:
+def check_request(about: About, request: Draw) -> None:
     """Refuses layers and options that a scene does not have.
 
     Raises:
         LuxelError: one of them is none of the scene's.
     """
-    wrong = [name for name in drawn.layers if name not in about.layers]
-    wrong += [name for name in drawn.options if name not in about.options]
-    wrong += ["depth_limit"] if drawn.depth_limit is not None and "depth_limit" not in about.options else []
+    wrong = [name for name in request.layers if name not in about.layers]
+    wrong += [name for name in request.options if name not in about.options]
+    wrong += ["depth_limit"] if request.depth_limit is not None and "depth_limit" not in about.options else []
     if wrong:
         raise LuxelError(
             f"This scene of {about.noun} has no {wrong[0]!r}.",

@@ -227,7 +227,7 @@ def _count_in_backward(
     means2d, conics, opacities = (meta[name].detach() for name in ("means2d", "conics", "opacities"))
     # gsplat leaves absolute gradients on this very tensor. A hook that kept it would be a reference cycle that
     # holds GPU memory, so the tensor is released when the hook has run.
-    held: list[Tensor] = [meta["means2d"]] if absolute else []
+    retained: list[Tensor] = [meta["means2d"]] if absolute else []
     radii, tiles = meta["radii"], meta["tiles_per_gauss"]
 
     def norm(gradient: Tensor) -> Tensor:  # [C, N, 2] per pixel -> [N] per half an image
@@ -245,8 +245,8 @@ def _count_in_backward(
             radius = torch.where(visible, extent.amax(-1), 0.0).amax(0) / max(width, height)
             data = statistics.data
             data[:, 0] += norm(gradient)
-            if held:
-                data[:, 1] += norm(held.pop().absgrad)  # pyright: ignore[reportAttributeAccessIssue]
+            if retained:
+                data[:, 1] += norm(retained.pop().absgrad)  # pyright: ignore[reportAttributeAccessIssue]
             data[:, 2] += visible.sum(0)
             torch.maximum(data[:, 3], radius, out=data[:, 3])
 

@@ -13,7 +13,7 @@ from luxel.render.geometry.lens import FISHEYE, LIMIT, MODEL, radial_distances, 
 WIDEST = math.radians(120)  # field of view of a frustum that stands for a lens
 
 
-def behind_straight_lens(camera: Camera) -> Camera:
+def without_distortion(camera: Camera) -> Camera:
     """A pinhole camera, or a batch, with a lens that leaves rays straight, so that it is projected to by sigma points.
 
     Cameras with a lens stay as they are.

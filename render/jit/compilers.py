@@ -68,11 +68,11 @@ def nvcc() -> Compiler:
     if packages := importlib.util.find_spec("nvidia"):
         folders += [
             f
-            for place in packages.submodule_search_locations or ()
-            for f in sorted(Path(place).glob("*/bin"))
+            for location in packages.submodule_search_locations or ()
+            for f in sorted(Path(location).glob("*/bin"))
         ]
-    places = (shutil.which("nvcc", path=path) for path in (None, *map(str, folders)))
-    path = next(filter(None, places), None)
+    candidates = (shutil.which("nvcc", path=path) for path in (None, *map(str, folders)))
+    path = next(filter(None, candidates), None)
     if path is None:
         raise NativeError(
             "There is no nvcc, with which a policy is compiled for GPUs.",

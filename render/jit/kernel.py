@@ -151,16 +151,16 @@ def compile(
         raise ValueError(f"dtype must be torch.float32 or torch.float64, got {dtype}")
     if not re.fullmatch(r"[A-Za-z_]\w*", entry):
         raise ValueError(f"entry must be the name of a function, got {entry!r}")
-    place = torch.device(device)
-    if place.type == "cuda":
+    target = torch.device(device)
+    if target.type == "cuda":
         if problem := cuda_problem():
-            raise LuxelError(f"{entry} cannot be compiled for {place}: {problem}", "Compile it for the CPU.")
-        place = torch.device("cuda", torch.cuda.current_device() if place.index is None else place.index)
-    elif place.type != "cpu":
-        raise ValueError(f"device must be a CPU or a GPU of CUDA, got {place}")
+            raise LuxelError(f"{entry} cannot be compiled for {target}: {problem}", "Compile it for the CPU.")
+        target = torch.device("cuda", torch.cuda.current_device() if target.index is None else target.index)
+    elif target.type != "cpu":
+        raise ValueError(f"device must be a CPU or a GPU of CUDA, got {target}")
     else:
-        place = torch.device("cpu")
-    return _compiled(source, entry, place, dtype, tuple(options))
+        target = torch.device("cpu")
+    return _compiled(source, entry, target, dtype, tuple(options))
 
 
 @functools.lru_cache(maxsize=256)
@@ -168,11 +168,11 @@ def _compiled(
     source: str, entry: str, device: torch.device, dtype: torch.dtype, options: tuple[str, ...]
 ) -> Kernel:
     parameters = parameters_of(source, entry, dtype)
-    whole = complete_source(source, entry, parameters, dtype, gpu=device.type == "cuda")
+    source_text = complete_source(source, entry, parameters, dtype, gpu=device.type == "cuda")
     if device.type == "cpu":
-        runner: _Runner = _CpuFunction(cpu_object(whole, entry, options), entry, parameters)
+        runner: _Runner = _CpuFunction(cpu_object(source_text, entry, options), entry, parameters)
     else:
-        code = gpu_code(whole, entry, torch.cuda.get_device_capability(device), options)
+        code = gpu_code(source_text, entry, torch.cuda.get_device_capability(device), options)
         runner = CudaFunction(code, "luxel_run", device.index)
     return Kernel(entry, device, parameters, runner)
 

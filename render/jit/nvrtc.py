@@ -83,8 +83,8 @@ def _candidates() -> Iterator[str]:
     if packages := importlib.util.find_spec("nvidia"):
         folders += [
             folder
-            for place in packages.submodule_search_locations or ()
-            for folder in sorted(Path(place).glob("*/lib"))
+            for location in packages.submodule_search_locations or ()
+            for folder in sorted(Path(location).glob("*/lib"))
         ]
     toolkits = (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda", "/opt/cuda")
     folders += [Path(toolkit) / "lib64" for toolkit in toolkits if toolkit]

@@ -39,11 +39,11 @@ def folder() -> Path | None:
 
 def read(key: str) -> bytes | None:
     """The object of a key; None: there is none, or its file is a link, of another user, or damaged."""
-    place = folder()
-    if place is None:
+    cache = folder()
+    if cache is None:
         return None
     try:
-        with open_regular(place / key, follow=False) as file:
+        with open_regular(cache / key, follow=False) as file:
             status = os.fstat(file.fileno())
             digest, content = file.read(_DIGEST), file.read()
     except OSError:
@@ -55,10 +55,10 @@ def read(key: str) -> bytes | None:
 
 def write(key: str, content: bytes) -> None:
     """Stores an object, whole or not at all; a folder that cannot be written is no error."""
-    place = folder()
-    if place is None:
+    cache = folder()
+    if cache is None:
         return
-    with contextlib.suppress(OSError), writing_file(place / key, mode=0o600) as draft:
+    with contextlib.suppress(OSError), writing_file(cache / key, mode=0o600) as draft:
         draft.file.write(hashlib.sha256(content).digest() + content)
 
 

@@ -103,12 +103,12 @@ def _without_pairs(mesh: TriangleMesh) -> TriangleMesh:
     return without_degenerate(TriangleMesh(mesh.vertices, mesh.faces[keep]))
 
 
-def _colours_at(places: np.ndarray, vertices: np.ndarray, colours: torch.Tensor) -> torch.Tensor:
+def _colours_at(positions: np.ndarray, vertices: np.ndarray, colours: torch.Tensor) -> torch.Tensor:
     """Colours [V, 3] at places, of the nearest vertices, weighted by the inverse of the squared distance."""
     from scipy.spatial import KDTree
 
-    distance, near = KDTree(vertices).query(places, k=min(NEIGHBOURS, len(vertices)))
-    distance, near = distance.reshape(len(places), -1), near.reshape(len(places), -1)
+    distance, near = KDTree(vertices).query(positions, k=min(NEIGHBOURS, len(vertices)))
+    distance, near = distance.reshape(len(positions), -1), near.reshape(len(positions), -1)
     weight = 1 / np.maximum(distance**2, 1e-12 * max(float(np.ptp(vertices, axis=0).max()), 1e-30) ** 2)
     weight /= weight.sum(1, keepdims=True)
     mixed = (weight[..., None] * colours.double().cpu().numpy()[near]).sum(1)

@@ -147,7 +147,7 @@ class DepthFusion:
         faces = torch.searchsorted(crossed.edges, crossed.triangles).to(torch.int32)
         low, high = colours[crossed.cells[:, None], crossed.ends].unbind(1)
         mixed = low + crossed.share[:, None] * (high - low)
-        return FusedSurface(TriangleMesh(self._low + self.spacing * crossed.places, faces), mixed)
+        return FusedSurface(TriangleMesh(self._low + self.spacing * crossed.positions, faces), mixed)
 
     def _in_view(self, centres: Tensor, camera: Camera) -> list[slice] | list[Tensor]:
         """The blocks that a camera may see, some at a time: the others are next to its image or behind it.
@@ -205,11 +205,11 @@ class DepthFusion:
         for offset in itertools.product((0, 1), repeat=3):
             at = blocks + torch.tensor(offset, device=self._device)
             neighbours = self._key(at)
-            place = torch.searchsorted(self._keys, neighbours).clamp(max=len(self._keys) - 1)
-            there = (self._keys[place] == neighbours) & (at < self._span).all(1)
+            slot = torch.searchsorted(self._keys, neighbours).clamp(max=len(self._keys) - 1)
+            there = (self._keys[slot] == neighbours) & (at < self._span).all(1)
             source = tuple(slice(0, 1) if o else slice(None) for o in offset)
             target = tuple(slice(SIDE, None) if o else slice(0, SIDE) for o in offset)
-            part = place[:, None, None, None] * SIDE**3 + numbers[source]
+            part = slot[:, None, None, None] * SIDE**3 + numbers[source]
             rows[(slice(None), *target)] = torch.where(there[:, None, None, None], part, -1)
         known = rows >= 0
         reserved = rows[known]

@@ -83,7 +83,7 @@ def fill_holes(surface: FusedSurface, longest: float) -> FilledHoles:
         return FilledHoles(surface, 0, len(rings))
     taken = _sides_between(mesh.faces, {vertex for ring in chosen for vertex in ring})
     new_faces: list[np.ndarray] = []
-    new_places: list[np.ndarray] = []
+    new_positions: list[np.ndarray] = []
     sources: list[tuple[list[int], np.ndarray]] = []  # whose colours a new vertex mixes, and their shares
     for ring in chosen:
         inner = (
@@ -93,19 +93,19 @@ def fill_holes(surface: FusedSurface, longest: float) -> FilledHoles:
             triangles = np.array(ring)[inner]
             taken.update(_sides(triangles))
         else:
-            centre = len(positions) + len(new_places)
+            centre = len(positions) + len(new_positions)
             triangles = np.array([[a, b, centre] for a, b in zip(ring, [*ring[1:], ring[0]], strict=True)])
             steps = np.linalg.norm(positions[ring] - positions[np.roll(ring, -1)], axis=1)
             share = steps + np.roll(steps, 1)  # of the boundary at each vertex
             share = share / share.sum() if share.sum() > 0 else np.full(len(ring), 1 / len(ring))
-            new_places.append(share @ positions[ring])
+            new_positions.append(share @ positions[ring])
             sources.append((ring, share))
         new_faces.append(triangles)
     device = mesh.vertices.device
     faces = torch.cat([mesh.faces, torch.from_numpy(np.concatenate(new_faces)).to(mesh.faces)])
     vertices = mesh.vertices
-    if new_places:
-        vertices = torch.cat([vertices, torch.from_numpy(np.stack(new_places)).to(vertices)])
+    if new_positions:
+        vertices = torch.cat([vertices, torch.from_numpy(np.stack(new_positions)).to(vertices)])
         mixed = [
             torch.from_numpy(share).to(colours) @ colours[torch.tensor(ring, device=device)]
             for ring, share in sources

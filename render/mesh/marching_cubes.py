@@ -109,7 +109,7 @@ def _march(
     corners = values[tuple(at.movedim(-1, 0))]
     cells[:, 0] += first
     crossed = march_cells(cells, corners, level, across)
-    return crossed.edges, crossed.places, crossed.triangles
+    return crossed.edges, crossed.positions, crossed.triangles
 
 
 class Crossed(NamedTuple):
@@ -117,7 +117,7 @@ class Crossed(NamedTuple):
 
     Args:
         edges: of the grid, that are crossed, by number, increasing, int64 [V].
-        places: of the vertices on them, in cells, [V, 3].
+        positions: of the vertices on them, in cells, [V, 3].
         triangles: of edges, by number, int64 [F, 3].
         cells: for each edge a row of the cells that were given at whose border it is, int64 [V].
         ends: its lower and its upper corner there, int64 [V, 2].
@@ -125,7 +125,7 @@ class Crossed(NamedTuple):
     """
 
     edges: Tensor
-    places: Tensor
+    positions: Tensor
     triangles: Tensor
     cells: Tensor
     ends: Tensor
@@ -169,7 +169,7 @@ def _joined(parts: list[tuple[Tensor, Tensor, Tensor]], origin: Tensor, spacing:
     """One mesh of slabs: what lies on a plane of two of them is one vertex."""
     every = torch.cat([part[0] for part in parts])
     edges, which = every.unique(return_inverse=True)
-    places = origin.new_empty(len(edges), 3)
-    places[which] = torch.cat([part[1] for part in parts]).to(origin)
+    positions = origin.new_empty(len(edges), 3)
+    positions[which] = torch.cat([part[1] for part in parts]).to(origin)
     faces = torch.searchsorted(edges, torch.cat([part[2] for part in parts]))
-    return TriangleMesh(origin + spacing * places, faces.to(torch.int32))
+    return TriangleMesh(origin + spacing * positions, faces.to(torch.int32))

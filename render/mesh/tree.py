@@ -63,13 +63,13 @@ class MeshTree:
             keys = positions.gather(2, widest[:, None, None].expand(-1, positions.shape[1], 1))[..., 0]
             slots = slots.gather(1, keys.sort(dim=1, stable=True).indices).view(2 * len(slots), -1)
         chosen = slots.flatten()
-        held, order = free[chosen], order[chosen]
+        selected, order = free[chosen], order[chosen]
         triangles = corners[order]
-        low, high = _boxes(triangles, held, depth, leaf)
+        low, high = _boxes(triangles, selected, depth, leaf)
         rows = torch.cat([low, high], -1)[1:].view(-1, 2, 6).clone()  # its own storage: aligned
         normals = corners.new_zeros(0, 7, 3) if for_rays else pseudonormals(mesh)[order]
-        triangles[held] = torch.nan
-        numbers = torch.where(held, -1, order).int()
+        triangles[selected] = torch.nan
+        numbers = torch.where(selected, -1, order).int()
         return cls(rows, triangles.contiguous(), normals.contiguous(), numbers)
 
     def to(self, target: torch.device | torch.dtype | str) -> MeshTree:

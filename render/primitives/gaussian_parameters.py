@@ -138,9 +138,9 @@ def neighbour_distance(xyz: np.ndarray, neighbours: int = 3, floor: float | None
     count = len(xyz)
     if count < 2:
         return np.full(count, 1.0, np.float32)
-    places = np.array(xyz, np.float64)
-    others = places[nearest(torch.from_numpy(places), min(neighbours, count - 1)).numpy()]
-    mean_square = ((others - places[:, None]) ** 2).sum(axis=2).mean(axis=1)
+    positions = np.array(xyz, np.float64)
+    others = positions[nearest(torch.from_numpy(positions), min(neighbours, count - 1)).numpy()]
+    mean_square = ((others - positions[:, None]) ** 2).sum(axis=2).mean(axis=1)
     if floor is None:
         positive = mean_square[mean_square > 0]
         floor = float(np.median(positive)) * 1e-2 if positive.size else 1.0

@@ -54,8 +54,8 @@ def plane_gradients(
 
 
 def _appended(projected: Projected, centres: Tensor, world_to_cam: Tensor) -> Tensor:
-    drawn = projected.tile_counts[..., None] > 0  # the others have no values
-    normals = torch.where(drawn, projected.values[..., -3:], 0.0)
+    visible = projected.tile_counts[..., None] > 0  # the others have no values
+    normals = torch.where(visible, projected.values[..., -3:], 0.0)
     eyes = -(world_to_cam[:, :3, :3].mT @ world_to_cam[:, :3, 3:])[..., 0]
     distance = (normals * (eyes[:, None] - centres)).sum(-1, keepdim=True)
     return torch.cat([projected.values, distance], -1)

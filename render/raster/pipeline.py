@@ -23,7 +23,7 @@ DILATION = 0.3  # px^2 on the diagonal of screen covariances
 MAX_ALPHA = 0.99  # of one splat at a pixel
 SPARE = 256  # capacity above the need of the last similar frame, besides a quarter
 
-Drawn = TypeVar("Drawn")
+Rendered = TypeVar("Rendered")
 
 
 class TileLists(NamedTuple):
@@ -84,13 +84,13 @@ def _times(time: float | Tensor | None, scene: Parameters, cameras: int, single:
     """The time of each camera, [C]."""
     if time is None:
         raise ValueError(f"time must be given: {scene.noun} move")
-    held = scene.opacity_logits
+    logits = scene.opacity_logits
     if not isinstance(time, Tensor):
-        return held.new_full((cameras,), time)
+        return logits.new_full((cameras,), time)
     if time.shape not in ((),) + (((cameras,),) if not single else ()):
         expected = "[]" if single else f"[] or [{cameras}]"
         raise ValueError(f"time must be {expected}, got {list(time.shape)}")
-    return time.to(held).expand(cameras)
+    return time.to(logits).expand(cameras)
 
 
 def project(scene: Parameters, view: Viewing, statistics: Tensor | None = None) -> Projected:
@@ -161,12 +161,14 @@ def bin_tiles(
     return TileLists(instances, ranges, overflow, plan)
 
 
-_ROOM: dict[
+_CAPACITIES: dict[
     tuple[Any, ...], tuple[int, int]
 ] = {}  # visible splats, instances: by device, shapes and image size
 
 
-def with_capacity(draw: Callable[[int, int], Drawn], projected: Projected, settings: BlendSettings) -> Drawn:
+def with_capacity(
+    draw: Callable[[int, int], Rendered], projected: Projected, settings: BlendSettings
+) -> Rendered:
     """Draws with the capacity that earlier frames of this kind needed, and checks afterwards whether it sufficed.
 
     So the device is not idle while the host waits for the exact numbers; the first frame of a kind, and one that
@@ -180,28 +182,28 @@ def with_capacity(draw: Callable[[int, int], Drawn], projected: Projected, setti
     """
     totals, known = projected.totals, projected.totals.is_cuda and not torch.compiler.is_compiling()
     key = (totals.device, *projected.tile_counts.shape, settings.width, settings.height)
-    room = _ROOM.get(key) if known else None
-    if room is None:
+    capacities = _CAPACITIES.get(key) if known else None
+    if capacities is None:
         needed = totals.tolist()
-        drawn = draw(*needed)
+        rendered = draw(*needed)
     else:
         on_host = torch.empty(2, dtype=totals.dtype, pin_memory=True).copy_(totals, non_blocking=True)
         copied = torch.cuda.Event()
         copied.record(torch.cuda.current_stream(totals.device))
-        drawn = draw(*room)
+        rendered = draw(*capacities)
         copied.synchronize()
         needed = on_host.tolist()
-        if any(n > r for n, r in zip(needed, room, strict=True)):
-            drawn = draw(*needed)
+        if any(n > r for n, r in zip(needed, capacities, strict=True)):
+            rendered = draw(*needed)
     if known:
-        if len(_ROOM) >= 64:  # counts change while a scene grows
-            _ROOM.clear()
+        if len(_CAPACITIES) >= 64:  # counts change while a scene grows
+            _CAPACITIES.clear()
         # A quarter more than needed; decreases slowly, since the need varies from view to view.
         visible, instances = (
-            max(n + n // 4 + SPARE, r - r // 16) for n, r in zip(needed, room or (0, 0), strict=True)
+            max(n + n // 4 + SPARE, r - r // 16) for n, r in zip(needed, capacities or (0, 0), strict=True)
         )
-        _ROOM[key] = visible, instances
-    return drawn
+        _CAPACITIES[key] = visible, instances
+    return rendered
 
 
 def blend(

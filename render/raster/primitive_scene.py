@@ -10,11 +10,11 @@ from torch import Tensor
 
 from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import Camera
-from luxel.render.geometry.lens_views import behind_straight_lens
+from luxel.render.geometry.lens_views import without_distortion
 from luxel.render.primitives import PRIMITIVES, Parameters
 from luxel.render.primitives.time_range import time_range
 from luxel.render.raster import Backend, rasterizer
-from luxel.render.scene import About, Draw, Extent, Layers, Scene, check_drawn
+from luxel.render.scene import About, Draw, Extent, Layers, Scene, check_request
 
 # By the outputs of primitives: the layers that belong to them.
 LAYERS = {
@@ -66,8 +66,8 @@ def primitive_scene(
             rasterize = by_sigma_points(rasterize)
     known = about or about_primitives(parameters, antialiased, up, metres)
 
-    def draw(camera: Camera, drawn: Draw) -> Layers:
-        return draw_primitives(parameters, known, rasterize, camera, drawn)
+    def draw(camera: Camera, request: Draw) -> Layers:
+        return draw_primitives(parameters, known, rasterize, camera, request)
 
     def made(other: Parameters) -> Scene:
         return primitive_scene(other, backend=backend, lenses=lenses, about=known, render=render)
@@ -109,20 +109,20 @@ def about_primitives(
 
 
 def draw_primitives(
-    parameters: Parameters, about: About, render: Callable[..., Any], camera: Camera, drawn: Draw
+    parameters: Parameters, about: About, render: Callable[..., Any], camera: Camera, request: Draw
 ) -> Layers:
     """The layers of primitives, by a rasterizer called like `luxel.render.raster.rasterize.rasterize`."""
-    check_drawn(about, drawn)
-    scale = drawn.options.get("scale", 1)
+    check_request(about, request)
+    scale = request.options.get("scale", 1)
     shown = parameters if scale == 1 else parameters.scaled(scale)
     options: dict[str, Any] = {
-        name: drawn.options[name] for name in ("antialiased",) if name in drawn.options
+        name: request.options[name] for name in ("antialiased",) if name in request.options
     }
-    options |= {"time": drawn.time} if parameters.moves else {}
+    options |= {"time": request.time} if parameters.moves else {}
     for option, layers in (("depth", LAYERS["depth"]), ("normals", ("normal",)), ("count", ("count",))):
-        options |= {option: True} if set(layers) & set(drawn.layers) else {}
-    frame = render(shown, camera, background=drawn.background, **options)
-    return layers_of(frame, drawn.layers)
+        options |= {option: True} if set(layers) & set(request.layers) else {}
+    frame = render(shown, camera, background=request.background, **options)
+    return layers_of(frame, request.layers)
 
 
 def layers_of(frame: Any, names: tuple[str, ...]) -> Layers:
@@ -140,7 +140,7 @@ def by_sigma_points(render: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def draw(scene: Any, camera: Camera, **options: Any) -> Any:
-        return render(scene, behind_straight_lens(camera), **options)
+        return render(scene, without_distortion(camera), **options)
 
     return draw
 
@@ -152,9 +152,9 @@ def require_drawable(backend: Backend, scene: Parameters) -> None:
         LuxelError: the primitive is not rendered by that backend.
     """
     if backend not in PRIMITIVES[scene.primitive].backends:
-        drawn = " and ".join(spec.noun for spec in PRIMITIVES.values() if backend in spec.backends)
+        nouns = " and ".join(spec.noun for spec in PRIMITIVES.values() if backend in spec.backends)
         raise LuxelError(
-            f"--backend {backend}: it renders {drawn} only, and this scene is of {scene.noun}.",
+            f"--backend {backend}: it renders {nouns} only, and this scene is of {scene.noun}.",
             "Leave --backend out: luxel's own kernels draw it.",
         )
 

@@ -293,8 +293,8 @@ def _median_splat(projected: Projected, lists: TileLists, settings: BlendSetting
     splats = projected.splats.detach().clone()
     splats[..., 3] = torch.arange(1, splats.shape[1] + 1, device=splats.device)
     numbered = projected._replace(splats=splats, values=projected.values[..., :3].detach())
-    drawn = blend(numbered, lists, None, settings._replace(depth_moments=0), median=True, keep=False)
-    return drawn.median_depth.round().to(torch.int32) - 1
+    rendered = blend(numbered, lists, None, settings._replace(depth_moments=0), median=True, keep=False)
+    return rendered.median_depth.round().to(torch.int32) - 1
 
 
 def _behind(background: Tensor | None, values: Tensor, cameras: int) -> Tensor | None:

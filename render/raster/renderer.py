@@ -33,13 +33,13 @@ class Renderer:
     def __init__(self, scene: Parameters, **options: Any) -> None:
         self.scene, self._options = scene.detach(), options
         self._replay: Replay[tuple[Frame, tuple[Tensor, ...]]] = Replay(scene.device)
-        self._room: tuple[int, int] | None = None  # visible splats, (tile, splat) pairs
+        self._capacity: tuple[int, int] | None = None  # visible splats, (tile, splat) pairs
         self._camera: Camera | None = None
-        self._held: _View | None = None  # what `_camera` was last filled from
+        self._loaded: _View | None = None  # what `_camera` was last filled from
         self._g_rgb: Tensor | None = None
         self._needed = _Needed(scene.device) if scene.device.type == "cuda" else None
         self._time = torch.zeros((), dtype=scene.opacity_logits.dtype, device=scene.device)
-        self._held_time: float | None = None  # what `_time` was last filled with
+        self._loaded_time: float | None = None  # what `_time` was last filled with
 
     def draw(self, camera: Camera, time: float | None = None) -> Frame:
         """The frame of a camera; on a GPU its tensors are overwritten by the next call.
@@ -78,30 +78,30 @@ class Renderer:
             raise ValueError(f"camera must be a single one, got a batch of {camera.world_to_cam.shape[0]}")
         if self.scene.moves and time is None:
             raise ValueError(f"time must be given: {self.scene.noun} move")
-        if time is not None and time != self._held_time:
+        if time is not None and time != self._loaded_time:
             self._time.fill_(time)
-            self._held_time = time
+            self._loaded_time = time
         if self._needed is None:
             return self._draw(camera, g_rgb, None)
-        held = self._hold(camera, g_rgb)
-        if self._room is None:
+        loaded = self._load(camera, g_rgb)
+        if self._capacity is None:
             with torch.no_grad():
-                totals = rasterize(self.scene, held, time=self._time, max_instances=1).totals
+                totals = rasterize(self.scene, loaded, time=self._time, max_instances=1).totals
             assert totals is not None
-            self._room = _with_margin(*totals.tolist())
+            self._capacity = _with_margin(*totals.tolist())
         while True:
-            epoch = (held.width, held.height, held.near, held.far, self._room)
+            epoch = (loaded.width, loaded.height, loaded.near, loaded.far, self._capacity)
             self._needed.clear()
-            g_held = None if g_rgb is None else self._g_rgb
+            g_loaded = None if g_rgb is None else self._g_rgb
             outputs = self._replay.run(
-                epoch, g_rgb is not None, lambda g=g_held: self._draw(held, g, self._room)
+                epoch, g_rgb is not None, lambda g=g_loaded: self._draw(loaded, g, self._capacity)
             )
             needed = self._needed.wait()
-            if all(n <= room for n, room in zip(needed, self._room, strict=True)):
+            if all(n <= capacity for n, capacity in zip(needed, self._capacity, strict=True)):
                 return outputs
-            self._room = _with_margin(*needed)
+            self._capacity = _with_margin(*needed)
 
-    def _hold(self, camera: Camera, g_rgb: Tensor | None) -> Camera:
+    def _load(self, camera: Camera, g_rgb: Tensor | None) -> Camera:
         """Copies camera and gradient to where the captured work reads them."""
         device = self.scene.device
         present = self._camera
@@ -119,14 +119,14 @@ class Renderer:
                 intrinsics=torch.empty(4, device=device),
                 lens=None if camera.lens is None else torch.empty(LENS_NUMBERS, device=device),
             )
-            self._camera, self._held, self._g_rgb, self._room = present, None, None, None
+            self._camera, self._loaded, self._g_rgb, self._capacity = present, None, None, None
             self._replay.forget()
-        if self._held is None or not self._held.same(camera):
+        if self._loaded is None or not self._loaded.same(camera):
             present.world_to_cam.copy_(camera.world_to_cam, non_blocking=True)
             present.intrinsics.copy_(camera.intrinsics, non_blocking=True)
             if present.lens is not None and camera.lens is not None:
                 present.lens.copy_(camera.lens, non_blocking=True)
-            self._held = _View.of(camera)
+            self._loaded = _View.of(camera)
         if g_rgb is not None:
             if self._g_rgb is None:
                 self._g_rgb = torch.empty_like(g_rgb, device=device, memory_format=torch.contiguous_format)
@@ -135,11 +135,11 @@ class Renderer:
         return present
 
     def _draw(
-        self, camera: Camera, g_rgb: Tensor | None, room: tuple[int, int] | None
+        self, camera: Camera, g_rgb: Tensor | None, capacity: tuple[int, int] | None
     ) -> tuple[Frame, tuple[Tensor, ...]]:
         options = dict(self._options)
-        if room is not None:
-            options |= {"max_visible": room[0], "max_instances": room[1]}
+        if capacity is not None:
+            options |= {"max_visible": capacity[0], "max_instances": capacity[1]}
         if self._needed is not None:
             options["on_totals"] = self._needed.send
         leaves = self.scene.detach().requires_grad_(g_rgb is not None)
@@ -165,8 +165,8 @@ class _View(NamedTuple):
     @staticmethod
     def of(camera: Camera) -> _View | None:
         """None where in-place writes are not counted: on the host, where numpy can write, and in inference mode."""
-        held = camera.world_to_cam, camera.intrinsics, camera.lens
-        tensors = tuple(t for t in held if t is not None)
+        parts = camera.world_to_cam, camera.intrinsics, camera.lens
+        tensors = tuple(t for t in parts if t is not None)
         if any(not t.is_cuda or t.is_inference() for t in tensors):
             return None
         return _View(tensors, tuple(t._version for t in tensors))

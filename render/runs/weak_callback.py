@@ -19,10 +19,10 @@ def weakly(method: Callable[P, R]) -> Callable[P, R]:
     Raises:
         ReferenceError: by the call, where the object is gone.
     """
-    held = weakref.WeakMethod(method)
+    reference = weakref.WeakMethod(method)
 
     def call(*args: P.args, **options: P.kwargs) -> R:
-        bound = held()
+        bound = reference()
         if bound is None:
             raise ReferenceError("the object of this method is gone")
         return bound(*args, **options)

@@ -9,7 +9,7 @@ from torch import Tensor
 from luxel.render.segment.segmenter import MaskChoice, Point
 
 INTRUSION = 0.1  # of predicted IoU, for each click on another object that a mask holds
-TIE, WHOLE = 0.02, 2.0  # of predicted IoU, and of area
+TIE, MAX_GROWTH = 0.02, 2.0  # of predicted IoU, and of area
 
 
 def best_for(choice: MaskChoice, points: Sequence[Point], others: Sequence[Point] = ()) -> int:
@@ -17,7 +17,7 @@ def best_for(choice: MaskChoice, points: Sequence[Point], others: Sequence[Point
 
     Where the segmenter has a single answer to the points, it counts if no other mask agrees with more of them. Else: a
     part and the whole of an object are often predicted to be equally good. Of masks within `TIE` of the largest
-    predicted IoU, the largest counts, up to `WHOLE` times the area: what is larger still is rather its surroundings.
+    predicted IoU, the largest counts, up to `MAX_GROWTH` times the area: what is larger still is rather background.
 
     Args:
         choice: the masks.
@@ -39,5 +39,5 @@ def best_for(choice: MaskChoice, points: Sequence[Point], others: Sequence[Point
     if choice.single and 0 in candidates and not any(within(choice.masks[0], point) for point in others):
         return 0
     best = max(candidates, key=worth.__getitem__)
-    alike = (i for i in candidates if worth[i] >= worth[best] - TIE and area[i] <= WHOLE * area[best])
+    alike = (i for i in candidates if worth[i] >= worth[best] - TIE and area[i] <= MAX_GROWTH * area[best])
     return max(alike, key=area.__getitem__)

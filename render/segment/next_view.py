@@ -42,7 +42,7 @@ class ViewWeights:
         ]
         areas = [_areas(scene, view, options) for view in self.views]
         unit = areas[0][1].median().clamp_min(1e-30) if scene.count else 1.0
-        self.weights = torch.stack([(seen * area / unit).clamp(max=6e4).half() for seen, area in areas])
+        self.weights = torch.stack([(covered * area / unit).clamp(max=6e4).half() for covered, area in areas])
 
     def index(self, name: str) -> int:
         """The place of a view in ``views``."""
@@ -60,18 +60,18 @@ class ViewWeights:
     def unvoted(self, looked: Sequence[str], labels: Tensor, count: int) -> Tensor:
         """Visible area of each label in each view that is more than any of the views of ``looked`` shows, [V, L]."""
         known = [self.index(name) for name in looked if name in {view.name for view in self.views}]
-        seen = self.weights[known].float().amax(0) if known else None
-        return label_sums(self.weights, labels, count, seen)
+        covered = self.weights[known].float().amax(0) if known else None
+        return label_sums(self.weights, labels, count, covered)
 
 
-def label_sums(weights: Tensor, labels: Tensor, count: int, seen: Tensor | None = None) -> Tensor:
+def label_sums(weights: Tensor, labels: Tensor, count: int, covered: Tensor | None = None) -> Tensor:
     """Sums of weights over the primitives of each label, float32 [V, L].
 
     Args:
         weights: of each primitive in V views, [V, N].
         labels: of the primitives, uint8 [N]; those from L on do not count.
         count: L.
-        seen: [N], which is subtracted from the weights first, down to 0.
+        covered: [N], which is subtracted from the weights first, down to 0.
     """
     # Products of matrices: a million atomic additions to a few sums would wait for each other.
     labels = labels.to(weights.device)
@@ -80,8 +80,8 @@ def label_sums(weights: Tensor, labels: Tensor, count: int, seen: Tensor | None 
     for first in range(0, len(labels), CHUNK):
         part = slice(first, first + CHUNK)
         of_part = weights[:, part].float()
-        if seen is not None:
-            of_part = (of_part - seen[part]).clamp_min_(0)
+        if covered is not None:
+            of_part = (of_part - covered[part]).clamp_min_(0)
         sums += of_part @ (labels[part, None] == known).float()
     return sums
 

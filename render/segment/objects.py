@@ -183,12 +183,12 @@ def save_objects(folder: Path, objects: Objects, *, keep_maps: bool = False) -> 
         LuxelError: another process writes into the folder, a file cannot be written, or what is there is damaged.
     """
     with own(folder):
-        kept: list[dict[str, str]] | None = None
+        entries: list[dict[str, str]] | None = None
         if keep_maps and has_objects(folder):
             with _reading(folder / FILE):
-                kept = [msgspec.to_builtins(entry) for entry in _read_body(folder / FILE).maps]
+                entries = [msgspec.to_builtins(entry) for entry in _read_body(folder / FILE).maps]
         try:
-            return _written(folder, objects, kept)
+            return _written(folder, objects, entries)
         except OSError as error:
             raise LuxelError(
                 f"{folder / FILE}: cannot be written ({error.strerror or error}).",
@@ -196,13 +196,13 @@ def save_objects(folder: Path, objects: Objects, *, keep_maps: bool = False) -> 
             ) from error
 
 
-def _written(folder: Path, objects: Objects, kept: list[dict[str, str]] | None) -> Path:
+def _written(folder: Path, objects: Objects, entries: list[dict[str, str]] | None) -> Path:
     output = OutputFolder(folder)
     _adopt_earlier(output)
     if os.path.lexists(folder / FILE) and not output.is_own(FILE):
         output.set_aside(FILE)  # damaged or changed: what is written does not build upon it
     with output.batch() as batch:
-        maps = kept
+        maps = entries
         if maps is None:
             maps = [
                 {"view": view, "digest": _keep(batch, _png(labels), ".png")}
@@ -356,5 +356,5 @@ def _bits(content: bytes, count: int) -> Tensor:
 
 def as_plain(objects: Objects) -> list[dict[str, Any]]:
     """The objects with their numbers of primitives, for messages and JSON."""
-    held = torch.bincount(objects.labels.long(), minlength=256)
-    return [{**msgspec.to_builtins(o), "primitives": int(held[o.label])} for o in objects.objects]
+    pixels = torch.bincount(objects.labels.long(), minlength=256)
+    return [{**msgspec.to_builtins(o), "primitives": int(pixels[o.label])} for o in objects.objects]

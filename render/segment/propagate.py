@@ -178,9 +178,9 @@ class Propagation:
             result.maps[name] = maps.cpu()
             self._add(votes, view, maps)
         result.solution = self._solved(votes)
-        held = torch.bincount(votes.leaders().label.long(), minlength=256)
+        counts = torch.bincount(votes.leaders().label.long(), minlength=256)
         for prompt in self.prompts:
-            if not int(held[prompt.label]):
+            if not int(counts[prompt.label]):
                 raise LuxelError(
                     f"{prompt.view}: no primitives of the scene are below the mask of {_in_words(prompt)}.",
                     "Click on something that the scene shows, or train it longer.",

@@ -45,7 +45,7 @@ class Votes:
 
     Sums are fixed point: the same maps give the same bits on every run, in any order of the views. Up to 32 labels
     each has a column; beyond, a primitive has eight slots, and the ninth and further of its labels go to a row of
-    a pool for N / 32 + 1024 primitives (`luxel.render.ops.raster.label_votes.vote_table`, `out_of_room`).
+    a pool for N / 32 + 1024 primitives (`luxel.render.ops.raster.label_votes.vote_table`, `over_capacity`).
 
     Args:
         count: N.
@@ -95,7 +95,7 @@ class Votes:
         return self._numbers(sums)
 
     @property
-    def out_of_room(self) -> int:
+    def over_capacity(self) -> int:
         """Primitives with more than eight labels for which the pool had no row left: their further labels are part of
         ``seen`` only. 0 up to 32 labels."""
         return 0 if self._table.rows is None else int((self._table.rows == -2).sum())

@@ -21,12 +21,12 @@ from luxel.render.mesh.tree import MeshTree
 from luxel.render.mesh.triangles import SurfaceSampler, TriangleMesh, merged
 from luxel.render.ops.mesh.trace_rays import trace_camera
 from luxel.render.runs.memory import free_memory
-from luxel.render.scene import About, Draw, Extent, Layers, Scene, check_drawn
+from luxel.render.scene import About, Draw, Extent, Layers, Scene, check_request
 
 GREY = 0.8  # of shaded surfaces, sRGB
 AMBIENT = 0.3  # share of the light of a surface that is visible edge-on
 SHARP = 0.85  # cosine of the angle of a triangle to its vertex normal below which its edges are shown sharp
-FEWEST_PLACES = 512  # points that mark place and size of a mesh
+MIN_SAMPLES = 512  # points that mark place and size of a mesh
 ONE_SIDED = 0.15  # length of the mean of its normals above which a mesh faces one side
 LAYERS = ("colour", "alpha", "depth", "median_depth", "normal")
 BYTES = 640  # of memory per triangle while a mesh is prepared
@@ -107,7 +107,7 @@ class MeshScene:
     @cached_property
     def centres(self) -> Tensor:
         """Points on it, by area, that mark its place and size, [P, 3]: as many for each triangle on the mean."""
-        number = self.count * -(-FEWEST_PLACES // self.count)
+        number = self.count * -(-MIN_SAMPLES // self.count)
         if not bool(self.mesh.areas().sum() > 0):
             return self.mesh.corners().mean(1).repeat(number // self.count, 1)
         return SurfaceSampler(self.mesh).draw(number, torch.Generator(self.device).manual_seed(0))
@@ -151,12 +151,12 @@ class MeshScene:
         assert values is not None
         return values.float()[self.mesh.faces.long()].flatten(1)
 
-    def draw(self, camera: Camera, drawn: Draw) -> Layers:
+    def draw(self, camera: Camera, request: Draw) -> Layers:
         """Images of the mesh.
 
         Args:
             camera: one pinhole, on the mesh's device.
-            drawn: of `LAYERS`; the depth along the optical axis is exact, normals have length 1 and point to the
+            request: of `LAYERS`; the depth along the optical axis is exact, normals have length 1 and point to the
                 camera. The option "shaded" lights a grey surface from the camera instead of showing the colours.
 
         Raises:
@@ -168,10 +168,10 @@ class MeshScene:
         met = hits.face >= 0
         pixels = torch.nonzero(met)[:, 0]
         faces, weights = hits.face[pixels], hits.weights[pixels]
-        behind = hits.t.new_zeros(3) if drawn.background is None else drawn.background.to(hits.t)
+        behind = hits.t.new_zeros(3) if request.background is None else request.background.to(hits.t)
         towards = None
-        normals = "normal" in drawn.layers
-        lit = drawn.options.get("shaded", False) or not self.coloured
+        normals = "normal" in request.layers
+        lit = request.options.get("shaded", False) or not self.coloured
         if normals or lit:
             towards = torch.nn.functional.normalize(_blend(self.corner_normals, faces, weights), dim=-1)
             towards *= torch.where(hits.front[pixels], 1.0, -1.0)[:, None]
@@ -182,9 +182,9 @@ class MeshScene:
             colours = self._colours(_blend(self.corner_values, faces, weights))
         rgb = behind.repeat(height * width, 1).index_copy_(0, pixels, colours)
         images = {"colour": rgb.view(height, width, 3)}
-        if "alpha" in drawn.layers:
+        if "alpha" in request.layers:
             images["alpha"] = 1 - (~met).to(hits.t.dtype).view(height, width)
-        for name in {"depth", "median_depth"} & set(drawn.layers):
+        for name in {"depth", "median_depth"} & set(request.layers):
             images[name] = hits.t.view(height, width)
         if normals:
             assert towards is not None
@@ -209,9 +209,9 @@ def mesh_scene(mesh: MeshScene) -> Scene:
     def finite() -> Tensor:
         return torch.isfinite(mesh.mesh.corners().reshape(mesh.count, -1)).all(-1)
 
-    def draw(camera: Camera, drawn: Draw) -> Layers:
-        check_drawn(about, drawn)
-        return mesh.draw(camera, drawn)
+    def draw(camera: Camera, request: Draw) -> Layers:
+        check_request(about, request)
+        return mesh.draw(camera, request)
 
     return Scene(
         about,
@@ -260,18 +260,18 @@ def _headlight(towards: Tensor, camera: Camera, pixels: Tensor) -> Tensor:
     return (GREY * (AMBIENT + (1 - AMBIENT) * cosine.abs()))[:, None].expand(-1, 3)
 
 
-def bilinear(pixels: Tensor, places: Tensor) -> Tensor:
+def bilinear(pixels: Tensor, coordinates: Tensor) -> Tensor:
     """Colours between the pixels of an image; beyond its border those of the border.
 
     Args:
         pixels: uint8 [H, W, 3].
-        places: in [0, 1] from the top left corner, x and y, [P, 2].
+        coordinates: in [0, 1] from the top left corner, x and y, [P, 2].
 
     Returns:
         In [0, 1], [P, 3].
     """
     height, width = pixels.shape[:2]
-    at = places * places.new_tensor([width, height]) - 0.5
+    at = coordinates * coordinates.new_tensor([width, height]) - 0.5
     at[:, 0].clamp_(0, width - 1)
     at[:, 1].clamp_(0, height - 1)
     first = at.floor()

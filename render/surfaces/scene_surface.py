@@ -24,10 +24,10 @@ from luxel.render.surfaces.surface_depth import surface_depth
 
 SAMPLES = 4096  # pixels of a camera that the box is taken from
 TRIM = 0.005  # share of them beyond each side of the box
-ROOM = 1.05  # of the box, beyond what is in it
+MARGIN = 1.05  # of the box, beyond what is in it
 MIN_PART = 0.01  # of the triangles of the largest part; smaller parts are left out
 SPARE = 1.3  # memory that the work takes next to the grid
-KEPT = 0.4  # share of the free memory that renders are stored in
+CACHE_SHARE = 0.4  # share of the free memory that renders are stored in
 OF_PIXEL = 16  # bytes: depth and colour
 
 Report = Callable[[str, float], None]
@@ -87,13 +87,13 @@ class SceneViews:
     ) -> None:
         self.cameras = [replace(camera.to(scene.device), lens=None) for camera in cameras]
         self._scene, self._render, self._on_progress, self._exact = scene, render, on_progress, exact
-        self._kept: dict[int, tuple[Tensor, Tensor]] = {}
+        self._cached: dict[int, tuple[Tensor, Tensor]] = {}
         pixels = sum(camera.width * camera.height for camera in cameras)
-        self._keeps = pixels * OF_PIXEL < KEPT * free_memory(scene.device)
+        self._caches = pixels * OF_PIXEL < CACHE_SHARE * free_memory(scene.device)
 
     def forget(self) -> None:
         """Frees the renders; later ones are not retained."""
-        self._kept, self._keeps = {}, False
+        self._cached, self._caches = {}, False
 
     def each(self, stage: str) -> Iterator[tuple[Tensor, Tensor, Camera]]:
         """Depth along z [H, W], 0 where the scene is not opaque, colours [H, W, 3] and the camera, of all cameras."""
@@ -103,13 +103,13 @@ class SceneViews:
 
     @torch.no_grad()
     def _view(self, k: int, camera: Camera) -> tuple[Tensor, Tensor]:
-        if k in self._kept:
-            return self._kept[k]
+        if k in self._cached:
+            return self._cached[k]
         depth, frame = surface_depth(self._scene, camera, exact=self._exact, **self._render)
         view = depth, frame.rgb
-        if self._keeps:
+        if self._caches:
             view = view[0], view[1].contiguous()  # not a part of the image of all channels
-            self._kept[k] = view
+            self._cached[k] = view
         return view
 
 
@@ -266,7 +266,7 @@ def _box(points: Tensor) -> tuple[Tensor, float]:
     ordered = points.sort(0).values
     cut = int(TRIM * (len(points) - 1))
     low, high = ordered[cut], ordered[len(points) - 1 - cut]
-    middle, half = (low + high) / 2, ROOM * (high - low) / 2
+    middle, half = (low + high) / 2, MARGIN * (high - low) / 2
     side = 2 * float(half.max())
     if not side > 0:
         raise LuxelError("The cameras see a single point.", "Train the scene longer.")

@@ -323,16 +323,16 @@ def _readers(
         else:
             target_lens(reader.lens, max_size, str(reader.path))
     set_image_circles(ordered)
-    if fits_in_memory(ordered) and _kept(ordered, progress):
+    if fits_in_memory(ordered) and _cached(ordered, progress):
         return readers
     for reader in ordered:
-        reader.keep, reader.kept = False, None
+        reader.keep, reader.cached = False, None
     stage = "checking images (they do not fit into memory)"
     check_images([reader.path for reader in ordered], lambda fraction: progress(stage, fraction))
     return readers
 
 
-def _kept(readers: Sequence[ImageReader], progress: Progress) -> bool:
+def _cached(readers: Sequence[ImageReader], progress: Progress) -> bool:
     """Decodes all images and keeps them; False: memory ran out meanwhile."""
     try:
         for_each(

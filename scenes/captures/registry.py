@@ -9,13 +9,13 @@ from luxel.scenes.captures.capture_format import CaptureFormat
 from luxel.scenes.captures.formats.colmap import COLMAP
 from luxel.scenes.captures.formats.llff import LLFF
 from luxel.scenes.captures.formats.transforms import TRANSFORMS
-from luxel.scenes.captures.unposed.image_list import PHOTOGRAPHS
+from luxel.scenes.captures.unposed.image_list import IMAGE_LIST
 from luxel.scenes.captures.unposed.video import VIDEO
 from luxel.scenes.errors import CaptureError
 
 # In the order in which they are tried: synchronised cameras have files of other formats as their calibration, and
 # photographs are last, because other formats come with folders of images too.
-CAPTURE_FORMATS: list[CaptureFormat] = [CAMERAS, TRANSFORMS, COLMAP, LLFF, VIDEO, PHOTOGRAPHS]
+CAPTURE_FORMATS: list[CaptureFormat] = [CAMERAS, TRANSFORMS, COLMAP, LLFF, VIDEO, IMAGE_LIST]
 
 
 def register_capture_format(capture_format: CaptureFormat) -> None:

@@ -109,11 +109,11 @@ def _vertices(path: Path, data: bytes) -> np.ndarray:
     header = read_header(path, data)
     order = ">" if header.format == "binary_big_endian" else "<"
     layout = np.dtype([(name, order + kind) for name, kind in header.properties])
-    room = len(data) - header.offset
+    remaining = len(data) - header.offset
     smallest = 2 * len(header.properties) - 1 if header.format == "ascii" else layout.itemsize
-    if header.count * smallest > room:
+    if header.count * smallest > remaining:
         raise CaptureError(
-            f"{path}: cut short: {header.count} vertices in the header, but only {room} bytes follow.",
+            f"{path}: cut short: {header.count} vertices in the header, but only {remaining} bytes follow.",
             "Copy or export the file again.",
         )
     if header.format != "ascii":

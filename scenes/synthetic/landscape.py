@@ -90,8 +90,8 @@ def _fractal(random: np.random.Generator, x: Tensor, y: Tensor, octaves: int, ga
     """Fractal value noise (Perlin 1985) in [0, 1]; octaves halve the wavelength and scale the amplitude by ``gain``."""
     total, scale = torch.zeros_like(x), 0.0
     for octave in range(octaves):
-        drawn, shift = random.random((256, 256)), 256 * random.random(2)
-        table = torch.from_numpy(drawn).to(x.device).view(-1)
+        noise, shift = random.random((256, 256)), 256 * random.random(2)
+        table = torch.from_numpy(noise).to(x.device).view(-1)
         u, v = x * 2**octave + float(shift[0]), y * 2**octave + float(shift[1])
         i, j = u.floor(), v.floor()
         s, t = (part * part * (3 - 2 * part) for part in (u - i, v - j))

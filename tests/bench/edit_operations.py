@@ -66,11 +66,11 @@ def check(scene: Parameters, half: torch.Tensor) -> None:
         document.save(path, selection=True)
         assert_equal(load_primitives(path).to(scene.device), scene.select(half), "export")
     document.apply(operations.delete(document.state))
-    assert_equal(document.kept(), scene.select(~half), "delete")
+    assert_equal(document.remaining(), scene.select(~half), "delete")
     document.undo()
-    assert_equal(document.kept(), scene, "undo")
+    assert_equal(document.remaining(), scene, "undo")
     document.redo()
-    assert_equal(document.kept(), scene.select(~half), "redo")
+    assert_equal(document.remaining(), scene.select(~half), "redo")
 
 
 def measure(scene: Parameters, repeat: int, autosave: Path | None) -> dict[str, float]:
@@ -124,7 +124,7 @@ def measure(scene: Parameters, repeat: int, autosave: Path | None) -> dict[str, 
         )
         take(
             "select: primitive at a point",
-            lambda: document.select(regions.seen_at(document.state.scene, centre)),
+            lambda: document.select(regions.visible_at(document.state.scene, centre)),
         )
         take("select: sphere", lambda: document.select(regions.in_sphere(centres(), centre, radius)))
         document.graphs = NeighbourGraphs()

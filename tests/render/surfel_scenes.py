@@ -30,7 +30,7 @@ def random_surfels(n: int, seed: int = 0, *, sh_degree: int = 1, size: float = 0
     ).to(D)
 
 
-def well_seen(surfels: Surfels, camera: Camera, least: float = 0.2) -> Surfels:
+def well_observed(surfels: Surfels, camera: Camera, least: float = 0.2) -> Surfels:
     """Those that a camera does not see edge-on, where rounding counts; least: cosine of the angle."""
     cameras = camera if camera.batched else Camera.stack([camera])
     keep = torch.ones(surfels.count, dtype=torch.bool)
@@ -42,4 +42,4 @@ def well_seen(surfels: Surfels, camera: Camera, least: float = 0.2) -> Surfels:
 
 def surfels_like(precision: dict[str, Any], camera: Camera, *args: Any, **options: Any) -> Surfels:
     """`random_surfels` that the camera sees well, in a precision."""
-    return well_seen(random_surfels(*args, **options), camera).map(lambda t: t.to(**precision))
+    return well_observed(random_surfels(*args, **options), camera).map(lambda t: t.to(**precision))

@@ -127,8 +127,8 @@ class Record(Options):
 
         readme = self.readme
         if readme is None and self.out.resolve().parent.name == "docs":
-            beside = self.out.resolve().parent.parent / README
-            readme = beside if beside.is_file() else None
+            neighbour = self.out.resolve().parent.parent / README
+            readme = neighbour if neighbour.is_file() else None
         for path in document.write_documents(results, protocol.PARTS, self.out.with_suffix(".md"), readme):
             print(f"written: {path}")
         for warning in document.warnings(results):

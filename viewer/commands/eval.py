@@ -222,8 +222,8 @@ class Eval(Options):
         if self.out is None and is_run(self.scene):
             output = report_of_run(self.scene, force=self.force)
         else:
-            beside = self.scene.with_name(f"{self.scene.stem}-eval")
-            output = OutputFolder(self.out or beside, force=self.force)
+            default = self.scene.with_name(f"{self.scene.stem}-eval")
+            output = OutputFolder(self.out or default, force=self.force)
         check_writable(output, [RECORD] if is_field_run(self.scene) else [PAGE, RECORD])
         return output
 

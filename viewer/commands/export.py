@@ -71,5 +71,5 @@ class Export(ExportOptions):
                 f"{self.scene}: --cameras needs the folder of a run that was trained on a capture.",
                 "Give such a run.",
             )
-        self.check_place()
+        self.check_path()
         print(f"{write_cameras(self.scene, self.out, self.capture, force=self.force)}: {self.out}")

@@ -118,7 +118,7 @@ class Segment(Options):
             if self.masks is not None:
                 objects, notes = self._from_masks(scene, capture, before)
             elif self.kept:
-                objects, notes = self._from_kept(scene, capture, before)
+                objects, notes = self._from_stored(scene, capture, before)
             else:
                 objects, notes = self._from_prompts(scene, capture, before, device)
             path = save_objects(folder, objects)
@@ -183,13 +183,13 @@ class Segment(Options):
         assert self.masks is not None
         maps = read_label_maps(self.masks, [*capture.train, *capture.test])
         kept = {name: torch.from_numpy(labels) for name, labels in maps.items()}
-        held = set(torch.cat([labels.unique() for labels in kept.values()]).tolist()) - {0, NO_LABEL}
-        for index, label in enumerate(sorted(held)):
+        present = set(torch.cat([labels.unique() for labels in kept.values()]).tolist()) - {0, NO_LABEL}
+        for index, label in enumerate(sorted(present)):
             entry = before.add(self.name[index] if index < len(self.name) else f"object-{label}")
             entry.label = label
         return self._voted(scene, capture, before, kept)
 
-    def _from_kept(self, scene: Parameters, capture: Capture, before: Objects) -> tuple[Objects, list[str]]:
+    def _from_stored(self, scene: Parameters, capture: Capture, before: Objects) -> tuple[Objects, list[str]]:
         if not before.maps:
             raise LuxelError(
                 f"{self.run}: no masks are retained: all objects of this run were made by hand.",
@@ -280,12 +280,12 @@ class Segment(Options):
         prompts: list[Prompt] = []
         entry: SceneObject | None = None
         for index, (view, prompt) in enumerate(given):
-            place = find_view(views, view)
+            target = find_view(views, view)
             if index < named:  # points next to the object follow it
                 name = self.name[index if len(self.name) > 1 else 0] if self.name else _unused(objects)
                 entry = objects.named(name) or objects.add(name)
             assert entry is not None
-            prompts.append(Prompt(entry.label, place.name, **prompt))
+            prompts.append(Prompt(entry.label, target.name, **prompt))
         return prompts
 
     def _print(self, objects: Objects, notes: list[str], path: Path) -> None:

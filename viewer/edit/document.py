@@ -196,7 +196,7 @@ class Document:
         weight = HIGHLIGHT_WEIGHT * tinted[:, None].to(colours)
         return drawn.with_base_colours(torch.lerp(colours, tint, weight))
 
-    def kept(self) -> Parameters:
+    def remaining(self) -> Parameters:
         """The scene without its deleted rows; hidden ones are part of it."""
         return self.state.scene.select(~self.state.masks["deleted"])
 
@@ -239,6 +239,6 @@ class Document:
             if not scene.count:
                 raise LuxelError("no primitives are left to write.", "Undo their deletion.")
         else:
-            scene = self.selection() if selection else self.kept()
+            scene = self.selection() if selection else self.remaining()
         save_scene(path, scene, facts=self._facts)
         return scene.count

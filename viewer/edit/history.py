@@ -120,11 +120,11 @@ class History:
             entry = stack.lowest()
             if self.nbytes <= self._most or entry is None or entry.edit is None:
                 return False
-            edit, place = entry.edit, stack.end
+            edit, offset = entry.edit, stack.end
         content = pack_edit(edit)
-        stack.write(content, place)
+        stack.write(content, offset)
         with self._lock:
-            stack.written(entry, place, len(content))
+            stack.written(entry, offset, len(content))
         return True
 
 
@@ -134,7 +134,7 @@ class _Entry:
 
     title: str
     edit: Edit | None
-    place: tuple[int, int] = (0, 0)
+    span: tuple[int, int] = (0, 0)
     dropped: bool = False
 
 
@@ -165,7 +165,7 @@ class _Stack:
             return entry.edit
         assert self._file is not None
         try:
-            return unpack_edit(_read(self._file.fileno(), *entry.place), entry.title, state)
+            return unpack_edit(_read(self._file.fileno(), *entry.span), entry.title, state)
         except (OSError, ValueError) as error:
             raise LuxelError(
                 f"the edit {entry.title!r} cannot be read back: {error}.", "Save the scene as it is now."
@@ -179,7 +179,7 @@ class _Stack:
             self.nbytes -= entry.edit.nbytes
         else:
             self._in_file -= 1
-            self._truncate(entry.place[0])
+            self._truncate(entry.span[0])
 
     def clear(self) -> None:
         """Removes all."""
@@ -192,7 +192,7 @@ class _Stack:
         """The lowest edit in memory, but for the one on top."""
         return self.entries[self._in_file] if self._in_file < len(self.entries) - 1 else None
 
-    def write(self, content: bytes, place: int) -> None:
+    def write(self, content: bytes, offset: int) -> None:
         """Writes after the end of the file.
 
         Raises:
@@ -204,18 +204,18 @@ class _Stack:
             self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115
         left = memoryview(content)
         while left:
-            written = os.pwrite(self._file.fileno(), left, place)
-            left, place = left[written:], place + written
+            written = os.pwrite(self._file.fileno(), left, offset)
+            left, offset = left[written:], offset + written
 
-    def written(self, entry: _Entry, place: int, length: int) -> None:
+    def written(self, entry: _Entry, offset: int, length: int) -> None:
         """Notes that an edit is in the file, unless it was removed meanwhile."""
         if entry.dropped or entry.edit is None:
             self._truncate(self.end)
             return
         self.nbytes -= entry.edit.nbytes
-        entry.edit, entry.place = None, (place, length)
+        entry.edit, entry.span = None, (offset, length)
         self._in_file += 1
-        self.end = place + length
+        self.end = offset + length
 
     def _truncate(self, end: int) -> None:
         self.end = end
@@ -223,7 +223,7 @@ class _Stack:
             os.ftruncate(self._file.fileno(), end)
 
 
-def _read(file: int, place: int, length: int) -> bytes:
+def _read(file: int, offset: int, length: int) -> bytes:
     """Bytes of a file.
 
     Raises:
@@ -231,9 +231,9 @@ def _read(file: int, place: int, length: int) -> bytes:
     """
     parts = []
     while length > 0:
-        part = os.pread(file, length, place)
+        part = os.pread(file, length, offset)
         if not part:
-            raise ValueError(f"the file ends at byte {place}, {length} bytes too early")
+            raise ValueError(f"the file ends at byte {offset}, {length} bytes too early")
         parts.append(part)
-        place, length = place + len(part), length - len(part)
+        offset, length = offset + len(part), length - len(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -12,7 +12,7 @@ from luxel.render.primitives import Parameters
 
 NEIGHBOURS = 6  # nearest others that count as the surroundings of a primitive
 APPEARANCE = ("opacity_logits", "sh_dc", "sh_rest")  # parameters without influence on places
-MIN_KEPT = 0.5  # fraction of a graph's primitives that must still be shown
+MIN_SHOWN = 0.5  # fraction of a graph's primitives that must still be shown
 
 
 class Neighbourhood:
@@ -31,7 +31,7 @@ class Neighbourhood:
 
     def fits(self, alive: Tensor) -> bool:
         """Whether the graph serves for the primitives ``alive``: at least half of its own, and no others."""
-        return not bool((alive & ~self.basis).any()) and int(alive.sum()) >= MIN_KEPT * self.count
+        return not bool((alive & ~self.basis).any()) and int(alive.sum()) >= MIN_SHOWN * self.count
 
     def grow(self, mask: Tensor, alive: Tensor) -> Tensor:
         """The mask, and every primitive that has a neighbour in it or is a neighbour of one in it, bool [N].
@@ -62,19 +62,19 @@ class NeighbourGraphs:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._places: tuple[Tensor, ...] = ()
-        self._whole: Neighbourhood | None = None
+        self._positions: tuple[Tensor, ...] = ()
+        self._of_all: Neighbourhood | None = None
         self._part: Neighbourhood | None = None
 
     def of(self, scene: Parameters, alive: Tensor) -> Neighbourhood:
         """A graph that serves for the primitives ``alive``, bool [N]."""
         with self._lock:
             if not self.built_for(scene):
-                self._whole, self._part = Neighbourhood(scene.centres, torch.ones_like(alive)), None
-                self._places = _places(scene)
-            assert self._whole is not None
-            if self._whole.fits(alive):
-                return self._whole
+                self._of_all, self._part = Neighbourhood(scene.centres, torch.ones_like(alive)), None
+                self._positions = _positions(scene)
+            assert self._of_all is not None
+            if self._of_all.fits(alive):
+                return self._of_all
             if self._part is None or not self._part.fits(alive):
                 self._part = Neighbourhood(scene.centres, alive)
             return self._part
@@ -82,14 +82,16 @@ class NeighbourGraphs:
     @property
     def built(self) -> bool:
         """Whether there is a graph, of whatever places."""
-        return self._whole is not None
+        return self._of_all is not None
 
     def built_for(self, scene: Parameters) -> bool:
         """Whether the graph of all primitives is one of the places that they have now."""
-        now = _places(scene)
-        return len(now) == len(self._places) and all(a is b for a, b in zip(now, self._places, strict=True))
+        now = _positions(scene)
+        return len(now) == len(self._positions) and all(
+            a is b for a, b in zip(now, self._positions, strict=True)
+        )
 
 
-def _places(scene: Parameters) -> tuple[Tensor, ...]:
+def _positions(scene: Parameters) -> tuple[Tensor, ...]:
     """The parameters that places depend on; they are replaced when they change."""
     return tuple(tensor for name, tensor in scene.tensors().items() if name not in APPEARANCE)

@@ -15,7 +15,7 @@ class ObjectCount(NamedTuple):
 
     Args:
         entry: label, name and colour.
-        kept: primitives that are not deleted.
+        remaining: primitives that are not deleted.
         shown: those of them that are not hidden.
         deleted: primitives that are deleted.
         selected: primitives that are selected.
@@ -23,7 +23,7 @@ class ObjectCount(NamedTuple):
     """
 
     entry: SceneObject
-    kept: int
+    remaining: int
     shown: int
     deleted: int
     selected: int
@@ -39,11 +39,11 @@ def object_counts(state: State) -> list[ObjectCount]:
     counted = torch.bincount(kinds, minlength=2048).reshape(
         256, 2, 2, 2
     )  # by label, deleted, hidden, selected
-    kept, shown = counted[:, 0].sum((1, 2)).tolist(), counted[:, 0, 0].sum(1).tolist()
+    remaining, shown = counted[:, 0].sum((1, 2)).tolist(), counted[:, 0, 0].sum(1).tolist()
     deleted, selected = counted[:, 1].sum((1, 2)).tolist(), counted[..., 1].sum((1, 2)).tolist()
-    full = max(1, sum(kept))
+    full = max(1, sum(remaining))
     return [
-        ObjectCount(entry, kept[i], shown[i], deleted[i], selected[i], kept[i] / full)
+        ObjectCount(entry, remaining[i], shown[i], deleted[i], selected[i], remaining[i] / full)
         for entry in state.objects.objects
         for i in (entry.label,)
     ]

@@ -132,9 +132,9 @@ def _distances(u: Tensor, v: Tensor, edges: Tensor) -> Tensor:
 def _crossings(u: Tensor, v: Tensor, edges: Tensor) -> Tensor:
     """Whether a line from each of T points to the right crosses an odd number of edges, bool [T]."""
     x0, y0, x1, y1 = edges.T
-    beside = (v[:, None] >= y0.minimum(y1)) & (v[:, None] < y0.maximum(y1))
+    spanned = (v[:, None] >= y0.minimum(y1)) & (v[:, None] < y0.maximum(y1))
     slope = (x1 - x0) / (y1 - y0).where(y0 != y1, y0.new_ones(()))
-    crossed = beside & (u[:, None] < x0 + (v[:, None] - y0) * slope)
+    crossed = spanned & (u[:, None] < x0 + (v[:, None] - y0) * slope)
     return crossed.sum(1) % 2 == 1
 
 

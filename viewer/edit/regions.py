@@ -52,7 +52,7 @@ def near_colour(colours: Tensor, rgb: Point, distance: float) -> Tensor:
     return (colours.clamp(0, 1) - colours.new_tensor(rgb)).square().sum(-1) <= distance * distance
 
 
-def seen_at(scene: Parameters, point: Point) -> Tensor:
+def visible_at(scene: Parameters, point: Point) -> Tensor:
     """The one primitive that is most opaque at a point of the world, as if each were a ball of its size."""
     mask = torch.zeros(scene.count, dtype=torch.bool, device=scene.device)
     if scene.count:
@@ -82,9 +82,9 @@ class ScreenPoints:
         self.x, self.y = x.div_(z).mul_(fx).add_(cx), y.div_(z).mul_(fy).add_(cy)
         self.counts = (z > camera.near) & (z < camera.far)
         if depth is not None:
-            self.counts &= self._seen(z, depth, depth.shape[1] / camera.width, tolerance)
+            self.counts &= self._visible(z, depth, depth.shape[1] / camera.width, tolerance)
 
-    def _seen(self, z: Tensor, depth: Tensor, scale: float, tolerance: float) -> Tensor:
+    def _visible(self, z: Tensor, depth: Tensor, scale: float, tolerance: float) -> Tensor:
         """Centres that are not behind the depth, whose pixels are 1 / ``scale`` pixels of the camera wide."""
         height, width = depth.shape
         column, row = (

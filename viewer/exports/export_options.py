@@ -175,7 +175,7 @@ class ExportOptions(Options):
         if given := [option for option in self.finish.given() if option in refused]:
             raise LuxelError(f"{self.scene}: {given[0]} is not for {what}.", "Leave it out.")
 
-    def check_place(self) -> None:
+    def check_path(self) -> None:
         """Refuses to replace files without --force, a folder by a file, or a file by a folder."""
         from luxel.render.storage.folder import entries_besides
         from luxel.render.storage.manifest import NAME as MANIFEST

@@ -28,7 +28,7 @@ def export(options: ExportOptions, scene: Scene) -> None:
             "Give --mesh and an --out that ends in .ply, .obj or .glb, and no options of primitives.",
         )
     options.check_finish("a neural field", ("--fill-holes", "--texture"))
-    options.check_place()
+    options.check_path()
     field = scene.parts[Application].to(pick_device(options.device))
     made = write_field(options.out, field, options.resolution, options.level, options.finish)
     print(f"{made}: {options.written()}")

@@ -21,6 +21,6 @@ def export(options: ExportOptions, scene: Scene) -> None:
             f"{options.scene}: this scene of {scene.about.noun} cannot be written like that.",
             f"Formats of such scenes, without further options: {', '.join(suffixes) or 'none'}.",
         )
-    options.check_place()
+    options.check_path()
     writer.write(options.out, scene.parts[writer.needs], {})
     print(f"{scene.count:,} {scene.about.noun}: {options.written()}")

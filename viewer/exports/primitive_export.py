@@ -36,7 +36,7 @@ def export(options: ExportOptions, opened: Scene) -> None:
     """
     scene = opened.parts[Parameters]
     _check_primitive(options, scene)
-    options.check_place()
+    options.check_path()
     scene, labels = _of_objects(options, scene)
     if options.mesh:
         _write_mesh(options, scene if options.time is None else scene.at(options.time))

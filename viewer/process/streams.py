@@ -65,7 +65,7 @@ class Output(io.TextIOWrapper):
         self._number = number
         self.lost: int | None = None
         self._was_closed = closed
-        self.rich_proxied_file = _Drawn(self)
+        self.rich_proxied_file = _Terminal(self)
 
     @property
     def open(self) -> bool:
@@ -112,7 +112,7 @@ class Output(io.TextIOWrapper):
             other.flush()
 
 
-class _Drawn:
+class _Terminal:
     """An `Output` to which control characters go as they are."""
 
     def __init__(self, output: Output) -> None:

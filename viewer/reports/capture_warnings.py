@@ -96,7 +96,7 @@ class CaptureWarnings:
 def chosen_views(views: Sequence[View]) -> list[View]:
     """Views that are looked at, evenly spread: fewer of images that must be read, none where too few could be."""
     most = MAX_VIEWS
-    if not all(getattr(view.read, "kept", None) is not None for view in views):
+    if not all(getattr(view.read, "cached", None) is not None for view in views):
         most = min(most, int(MAX_READ * len(views) / max(1, pixel_count(views))))
     if min(most, len(views)) < FEWEST_VIEWS:
         return []

@@ -107,7 +107,7 @@ def estimate(capture: Capture, config: TrainConfig, preset: str, device: torch.d
     last = _most(config, views, first)
     parameters: Any = PRIMITIVES[config.primitive].engine.parameters
     each = memory_plan.bytes_of_one(parameters.empty(config.init.sh_degree))
-    kept = all(getattr(view.read, "kept", None) is not None for view in views)
+    kept = all(getattr(view.read, "cached", None) is not None for view in views)
     noun, notes = PRIMITIVES[config.primitive].noun, ()
     images = memory_plan.image_bytes(views, config.resolution.halvings > 0)
     streamed, fits = True, True
@@ -127,8 +127,8 @@ def estimate(capture: Capture, config: TrainConfig, preset: str, device: torch.d
     except LuxelError as error:
         notes, fits = (f"{error.problem} {error.remedy}",), False
     largest = max(view.camera.width * view.camera.height for view in views)
-    held = 4 * largest if streamed else images
-    on_device = memory_plan.SPARE + memory_plan.PIXEL_WORKSPACE * largest + held + each * max(first, last)
+    resident = 4 * largest if streamed else images
+    on_device = memory_plan.SPARE + memory_plan.PIXEL_WORKSPACE * largest + resident + each * max(first, last)
     host = used_memory(torch.device("cpu")) + (2 + AHEAD) * 4 * largest * (not kept or streamed)
     gpu = device.type == "cuda"
     known = TrainingEstimate(

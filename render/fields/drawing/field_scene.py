@@ -6,7 +6,7 @@ import torch
 
 from luxel.render.fields.application import Application
 from luxel.render.geometry.camera import Camera
-from luxel.render.scene import About, Draw, FlatImage, Layers, Scene, check_drawn
+from luxel.render.scene import About, Draw, FlatImage, Layers, Scene, check_request
 
 
 def field_scene(
@@ -44,7 +44,7 @@ def field_scene(
         parts[FlatImage] = FlatImage(*size, bands)
 
     def draw(camera: Camera, drawn: Draw) -> Layers:
-        check_drawn(known, drawn)
+        check_request(known, drawn)
         return draw_field(field, camera, drawn)
 
     return Scene(

@@ -24,14 +24,14 @@ class EmbeddingCache(Generic[Value]):
         if limit < 1:
             raise ValueError(f"limit must be at least 1, got {limit}")
         self.limit = limit
-        self._kept: OrderedDict[Hashable, Value] = OrderedDict()
+        self._cached: OrderedDict[Hashable, Value] = OrderedDict()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._cached)
 
     def __contains__(self, key: Hashable) -> bool:
-        return key in self._kept
+        return key in self._cached
 
     def get(self, key: Hashable, compute: Callable[[], Value]) -> Value:
         """The embedding of a key, computed where it is not retained.
@@ -42,18 +42,18 @@ class EmbeddingCache(Generic[Value]):
             compute: runs outside of the lock; two threads that miss at once both compute.
         """
         with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
+            if key in self._cached:
+                self._cached.move_to_end(key)
+                return self._cached[key]
         value = compute()
         with self._lock:
-            self._kept[key] = value
-            self._kept.move_to_end(key)
-            while len(self._kept) > self.limit:
-                self._kept.popitem(last=False)
+            self._cached[key] = value
+            self._cached.move_to_end(key)
+            while len(self._cached) > self.limit:
+                self._cached.popitem(last=False)
         return value
 
     def clear(self) -> None:
         """Forgets all embeddings."""
         with self._lock:
-            self._kept.clear()
+            self._cached.clear()

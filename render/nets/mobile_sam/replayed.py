@@ -10,7 +10,7 @@ from torch import Tensor
 
 from luxel.render.replay import Replay
 
-MAX_KEPT = 12  # graphs; further shapes run without one
+MAX_GRAPHS = 12  # graphs; further shapes run without one
 
 
 class ReplayedPart:
@@ -46,7 +46,7 @@ class ReplayedPart:
             if self._replay is None or self._replay.device != device:
                 self._replay, self._inputs, self._finished = Replay(device), {}, None
             key = (*options, *((each.shape, each.stride(), each.dtype) for each in inputs))
-            if key not in self._inputs and len(self._inputs) >= MAX_KEPT:
+            if key not in self._inputs and len(self._inputs) >= MAX_GRAPHS:
                 return self._work(*inputs, *options)
             if self._finished is not None:  # the last call may be on the stream of another thread
                 torch.cuda.current_stream(device).wait_event(self._finished)

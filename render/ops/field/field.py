@@ -180,8 +180,8 @@ def _run(stage: str, x: Tensor, arguments: dict[str, Any]) -> None:
 
 def _forward(x: Tensor, order: Tensor | None, table: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     arguments = _check(x, order, table, *rest[:-1])
-    out, kept = outputs = _fake_forward(x, order, table, *rest)
-    _run("field_fwd", x, arguments | {"out": out, "kept": kept if rest[-1] else None})
+    out, saved = outputs = _fake_forward(x, order, table, *rest)
+    _run("field_fwd", x, arguments | {"out": out, "kept": saved if rest[-1] else None})
     return outputs
 
 
@@ -198,30 +198,30 @@ def _fake_live(live: Tensor, x: Tensor, *rest: Any) -> Tensor:
 
 
 def _backward(
-    g_out: Tensor, out: Tensor, kept: Tensor, x: Tensor, order: Tensor | None, table: Tensor, *rest: Any
+    g_out: Tensor, out: Tensor, saved: Tensor, x: Tensor, order: Tensor | None, table: Tensor, *rest: Any
 ) -> tuple[Tensor, Tensor]:
     *field_arguments, by_table, by_weights = rest
     arguments = _check(x, order, table, *field_arguments)
     shape = (x.shape[0], arguments["outputs"])
-    expected = _kept(x, table, field_arguments[3], field_arguments[5:])
+    expected = _saved(x, table, field_arguments[3], field_arguments[5:])
     require(
         "field_bwd",
         x.device,
         {
             "g_out": (g_out, x.dtype, shape),
             "out": (out, x.dtype, shape),
-            "kept": (kept, expected.dtype, tuple(expected.shape)),
+            "kept": (saved, expected.dtype, tuple(expected.shape)),
         },
     )
-    g_table, g_weights = grads = _fake_backward(g_out, out, kept, x, order, table, *rest)
-    arguments |= {"out": out.contiguous(), "kept": kept.contiguous(), "g_out": g_out.contiguous()}
+    g_table, g_weights = grads = _fake_backward(g_out, out, saved, x, order, table, *rest)
+    arguments |= {"out": out.contiguous(), "kept": saved.contiguous(), "g_out": g_out.contiguous()}
     arguments |= {"g_table": g_table.zero_() if by_table else None}
     arguments |= {"g_weights": g_weights if by_weights else None}
     _run("field_bwd", x, arguments)
     return grads
 
 
-def _kept(x: Tensor, table: Tensor, scales: Sequence[float], sizes: Sequence[int]) -> Tensor:
+def _saved(x: Tensor, table: Tensor, scales: Sequence[float], sizes: Sequence[int]) -> Tensor:
     """Room for what the backward pass reads."""
     n, network = x.shape[0], _network(table, scales, sizes)
     if x.device.type == "cuda":
@@ -241,13 +241,13 @@ def _fake_forward(
     *rest: Any,
 ) -> tuple[Tensor, Tensor]:
     *sizes, keep = rest
-    return x.new_empty(x.shape[0], sizes[2]), _kept(x, table, scales, sizes) if keep else x.new_empty(0)
+    return x.new_empty(x.shape[0], sizes[2]), _saved(x, table, scales, sizes) if keep else x.new_empty(0)
 
 
 def _fake_backward(
     g_out: Tensor,
     out: Tensor,
-    kept: Tensor,
+    saved: Tensor,
     x: Tensor,
     order: Any,
     table: Tensor,

@@ -189,11 +189,11 @@ def _backward(
     network = Network(*rest[:-2])
     arguments = _check(network, x, weights)
     shape = (x.shape[0], network.outputs)
-    retained = _kept_shape(x, network)
+    retained = _saved_shape(x, network)
     expected = {
         "g_out": (g_out, x.dtype, shape),
         "out": (out, x.dtype, shape),
-        "hidden": (hidden, _kept_type(x, network.precise), retained),
+        "hidden": (hidden, _saved_type(x, network.precise), retained),
     }
     require("mlp_bwd", x.device, expected)
     g_x, g_weights = grads = _fake_backward(g_out, x, weights, out, hidden, *rest)
@@ -203,22 +203,22 @@ def _backward(
     return grads
 
 
-def _kept_shape(x: Tensor, network: Network) -> tuple[int, ...]:
+def _saved_shape(x: Tensor, network: Network) -> tuple[int, ...]:
     """Of the activations that the backward pass reads."""
     if computed_anew(x.device, network):
         return (0,)
     return network.hidden_layers, x.shape[0], network.width
 
 
-def _kept_type(x: Tensor, precise: bool) -> torch.dtype:
+def _saved_type(x: Tensor, precise: bool) -> torch.dtype:
     """Their type."""
     return torch.float16 if x.device.type == "cuda" and not precise else x.dtype
 
 
 def _fake_forward(x: Tensor, weights: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     network, keep = Network(*rest[:-1]), rest[-1]
-    shape = _kept_shape(x, network) if keep else (0,)
-    return x.new_empty(x.shape[0], network.outputs), x.new_empty(shape, dtype=_kept_type(x, network.precise))
+    shape = _saved_shape(x, network) if keep else (0,)
+    return x.new_empty(x.shape[0], network.outputs), x.new_empty(shape, dtype=_saved_type(x, network.precise))
 
 
 def _fake_backward(

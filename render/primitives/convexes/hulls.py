@@ -33,9 +33,9 @@ def to_mesh(convexes: Convexes, min_opacity: float | None = None) -> PrimitiveMe
     mesh_package("scipy")
     from scipy.spatial import ConvexHull, QhullError
 
-    held = convexes.detach().to("cpu")
-    seen = ((held.opacities >= min_opacity) & (held.masks > 0)).numpy()
-    points = held.points.double().numpy()[seen]
+    on_cpu = convexes.detach().to("cpu")
+    visible = ((on_cpu.opacities >= min_opacity) & (on_cpu.masks > 0)).numpy()
+    points = on_cpu.points.double().numpy()[visible]
     # About their own middle and at unit size: Qhull judges what is flat by the largest coordinate.
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         local = points - points.mean(axis=1, keepdims=True)
@@ -54,7 +54,7 @@ def to_mesh(convexes: Convexes, min_opacity: float | None = None) -> PrimitiveMe
     owner = np.repeat(np.array(owners, int), counts)
     corners = np.concatenate([np.zeros((0, 3), int), *triangles])
     corners = outward(local, owner, corners)
-    rgb = np.clip(np.rint(255 * np.nan_to_num(0.5 + SH_C0 * held.sh_dc.double().numpy()[seen])), 0, 255)
+    rgb = np.clip(np.rint(255 * np.nan_to_num(0.5 + SH_C0 * on_cpu.sh_dc.double().numpy()[visible])), 0, 255)
     each = points.shape[1]
     used, faces = np.unique(owner[:, None] * each + corners, return_inverse=True)
     return PrimitiveMesh(
@@ -62,7 +62,7 @@ def to_mesh(convexes: Convexes, min_opacity: float | None = None) -> PrimitiveMe
         rgb.astype(np.uint8)[used // each],
         faces.reshape(-1, 3).astype(np.int32),
         parts=len(owners),
-        left_out={"faint or masked": int((~seen).sum()), "flat": len(points) - len(owners)},
+        left_out={"faint or masked": int((~visible).sum()), "flat": len(points) - len(owners)},
     )
 
 

@@ -32,7 +32,7 @@ class Neighbourhood:
 
     def plan(self, step: int, store: Rows) -> bool:
         """Allocates neighbours for all rows; returns whether step number ``step`` searches."""
-        self._make_room(store)
+        self._allocate(store)
         # A repeated step searches again: the first attempt may have failed before its search.
         due = step % self.settings.neighbours_every == 0 or step == self._renewed
         due = due or store.version != self._version
@@ -64,7 +64,7 @@ class Neighbourhood:
         """The reverse of `tensors`; what cannot be neighbours of the present rows is searched for again."""
         near = tensors.get(_NAME)
         if near is not None and self._fits(near, store.count):
-            self._make_room(store)
+            self._allocate(store)
             self._rows(store.count).copy_(near)
             self._version = store.version
 
@@ -74,7 +74,7 @@ class Neighbourhood:
             return False
         return bool(((near >= 0) & (near < count)).all())
 
-    def _make_room(self, store: Rows) -> None:
+    def _allocate(self, store: Rows) -> None:
         """Allocates as many rows as the store has, again only when the store has allocated its rows again."""
         shape = store.capacity, self.settings.neighbours
         if self._near is None or tuple(self._near.shape) != shape:

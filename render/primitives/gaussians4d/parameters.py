@@ -122,22 +122,22 @@ class Gaussians4d(Parameters):
         Scales and rotations come from the eigendecomposition of the sliced covariance, in float64. Standard
         deviations are at least 1e-12, opacities at most 1 - 1e-7.
         """
-        held = self.detach().to(torch.float64)
-        cut = held.slice(time)
+        doubles = self.detach().to(torch.float64)
+        cut = doubles.slice(time)
         finite = (
             torch.cat([cut.means, cut.covariance.flatten(1), cut.opacity[:, None]], -1).isfinite().all(-1)
         )
-        kept = cut.visible & finite
-        values, axes = torch.linalg.eigh(cut.covariance[kept])
+        retained = cut.visible & finite
+        values, axes = torch.linalg.eigh(cut.covariance[retained])
         axes[:, :, 2] *= torch.linalg.det(axes)[:, None]  # a rotation, not a reflection
-        opacity = cut.opacity[kept].clamp(1e-30, 1 - 1e-7)
+        opacity = cut.opacity[retained].clamp(1e-30, 1 - 1e-7)
         return Gaussians(
-            means=cut.means[kept],
+            means=cut.means[retained],
             quats=matrix_to_quat(axes),
             log_scales=values.clamp_min(1e-24).log() / 2,
             opacity_logits=opacity.log() - (-opacity).log1p(),
-            sh_dc=held.sh_dc[kept],
-            sh_rest=held.sh_rest[kept],
+            sh_dc=doubles.sh_dc[retained],
+            sh_rest=doubles.sh_rest[retained],
         ).to(self.means.dtype)
 
     @staticmethod
@@ -151,13 +151,13 @@ class Gaussians4d(Parameters):
         """
         w, x, y, z = gaussians.quats.unbind(-1)
         zero = torch.zeros_like(w)
-        held = gaussians.tensors()
-        del held["quats"]
+        shared = gaussians.tensors()
+        del shared["quats"]
         return Gaussians4d(
             times=torch.full_like(w, time),
             log_scale_t=torch.full_like(w, log(time_scale)),
             rotors=torch.stack([w, -z, y, -x, zero, zero, zero, zero], -1),
-            **held,
+            **shared,
         )
 
     @staticmethod

@@ -91,9 +91,9 @@ def neighbour_quats(xyz: np.ndarray, neighbours: int = NEIGHBOURS) -> Tensor:
     count = len(xyz)
     if count < 3:
         return torch.tensor([1.0, 0, 0, 0]).repeat(count, 1)
-    places = torch.from_numpy(np.array(xyz, np.float64))
-    others = nearest(places, min(neighbours, count) - 1).long()
-    around = torch.cat([places[:, None], places[others]], 1)
+    positions = torch.from_numpy(np.array(xyz, np.float64))
+    others = nearest(positions, min(neighbours, count) - 1).long()
+    around = torch.cat([positions[:, None], positions[others]], 1)
     around = around - around.mean(1, keepdim=True)
     axes = torch.linalg.eigh(around.mT @ around).eigenvectors.flip(-1)  # of the largest variance first
     axes[..., 2] = torch.linalg.cross(axes[..., 0], axes[..., 1])

@@ -69,7 +69,7 @@ def blend_surfels_reference(
         power = torch.where(plane < filtered, plane, filtered)
         return opacity[part] * (-power).exp(), torch.ones_like(power, dtype=torch.bool), jump
 
-    def seen(part: slice) -> Tensor:
+    def visible(part: slice) -> Tensor:
         z = meet(part)[2]
         rest = values[None, part, 2:].expand(len(z), -1, -1)
         return torch.cat([z[..., None], z[..., None].square(), rest], -1)
@@ -77,7 +77,7 @@ def blend_surfels_reference(
     return blend_reference(
         alpha,
         lambda part: meet(part)[2],
-        seen,
+        visible,
         pixels,
         max_alpha=max_alpha,
         chunk=chunk,

@@ -84,8 +84,8 @@ def _project(convexes: Convexes, index: Tensor, camera: Camera, degree: int) -> 
     centroids = convexes.centroids
     focal, principal = torch.stack([fx, fy]), torch.stack([cx, cy])
 
-    def project(places: Tensor) -> tuple[Tensor, Tensor]:
-        local = places @ rotation.T + translation
+    def project(positions: Tensor) -> tuple[Tensor, Tensor]:
+        local = positions @ rotation.T + translation
         return local[..., :2] / local[..., 2:] * focal + principal, local[..., 2]
 
     points2d, depths = project(convexes.points)
@@ -93,9 +93,9 @@ def _project(convexes: Convexes, index: Tensor, camera: Camera, degree: int) -> 
     center2d, scale = center2d.detach(), z.detach()
     order, edges = hull2d(points2d.detach())
     corners = points2d.gather(1, order[..., None].expand(-1, -1, 2))
-    place = torch.arange(corners.shape[1], device=corners.device)
-    real = place < edges[:, None]
-    following = torch.where(place + 1 < edges[:, None], place + 1, 0)
+    column = torch.arange(corners.shape[1], device=corners.device)
+    real = column < edges[:, None]
+    following = torch.where(column + 1 < edges[:, None], column + 1, 0)
     step = corners.gather(1, following[..., None].expand(-1, -1, 2)) - corners
     normals = torch.where(real[..., None], torch.stack([step[..., 1], -step[..., 0]], -1), 0.0)
 
@@ -178,8 +178,8 @@ def hull2d(points: Tensor) -> tuple[Tensor, Tensor]:
         if i < k:
             stack[rows, size] = candidate
             size = size + 1
-    place = torch.arange(k, device=points.device)
-    return torch.where(place < size[:, None], stack[:, :k], order[:, :1]), size
+    column = torch.arange(k, device=points.device)
+    return torch.where(column < size[:, None], stack[:, :k], order[:, :1]), size
 
 
 def _box(
@@ -220,8 +220,8 @@ def _hull_margin(points: Tensor, order: Tensor, corners: Tensor, normals: Tensor
     )
     # Edge j - 1 ends where edge j begins; the last real one stands before the first.
     count = real.sum(-1, keepdim=True)
-    place = torch.arange(real.shape[1], device=real.device).expand_as(real)
-    previous = torch.where(place == 0, count - 1, place - 1).clamp_min(0)
+    column = torch.arange(real.shape[1], device=real.device).expand_as(real)
+    previous = torch.where(column == 0, count - 1, column - 1).clamp_min(0)
     before = unit.gather(1, previous[..., None].expand(-1, -1, 2))
     sine = before[..., 0] * unit[..., 1] - before[..., 1] * unit[..., 0]
     parts = [torch.where(is_corner, torch.inf, depth), torch.where(real, sine, torch.inf)]

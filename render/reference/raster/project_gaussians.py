@@ -115,17 +115,17 @@ def _project(
     in_camera = e.means @ rotation.T + translation
     within = torch.ones_like(e.opacity, dtype=torch.bool)
     if camera.shutter is not None:
-        before = in_camera[:, 2] if camera.lens is None else depth_behind_lens(in_camera, camera)[0]
+        before = in_camera[:, 2] if camera.lens is None else depth_and_coverage(in_camera, camera)[0]
         within = (before > camera.near) & (before < camera.far)
         if camera.lens is not None:
-            within = within & depth_behind_lens(in_camera, camera)[1]
+            within = within & depth_and_coverage(in_camera, camera)[1]
         in_camera = roll_reference(in_camera, camera)
     depth = in_camera[:, 2]
     if camera.lens is None:
         mean2d, cov2d = _by_jacobian(in_camera, rotation @ e.root, camera)
     else:
         mean2d, cov2d = _by_sigma_points(in_camera, rotation @ e.root, camera)
-        depth, inside = depth_behind_lens(in_camera, camera)
+        depth, inside = depth_and_coverage(in_camera, camera)
         within = within & inside
     plain_xx, xy, plain_yy = cov2d[:, 0, 0], cov2d[:, 0, 1], cov2d[:, 1, 1]
     xx, yy = plain_xx + dilation, plain_yy + dilation
@@ -206,7 +206,7 @@ def _by_sigma_points(in_camera: Tensor, root: Tensor, camera: Camera) -> tuple[T
     return mean, away.mT @ away / away.shape[1]
 
 
-def depth_behind_lens(in_camera: Tensor, camera: Camera) -> tuple[Tensor, Tensor]:
+def depth_and_coverage(in_camera: Tensor, camera: Camera) -> tuple[Tensor, Tensor]:
     """Depths of points (distances of a fisheye), and whether they are within the limit of the lens, [N] each."""
     assert camera.lens is not None
     lens, z = camera.lens.to(in_camera), in_camera[:, 2]

@@ -367,10 +367,10 @@ def write_tensors(
     text += b" " * (-len(text) % 8)
     head, digest = struct.pack("<Q", len(text)) + text, hashlib.sha256()
     digest.update(head)
-    with open(path, "wb") as file, ThreadPoolExecutor(1, "luxel-checksum") as beside:
+    with open(path, "wb") as file, ThreadPoolExecutor(1, "luxel-checksum") as executor:
         file.write(head)
         for piece in (piece.data for tensor in tensors.values() for piece in _pieces(tensor)):
-            summed = beside.submit(digest.update, piece)
+            summed = executor.submit(digest.update, piece)
             file.write(piece)
             summed.result()
         flush(file)

@@ -114,9 +114,9 @@ class AdaptiveStrategy(Strategy):
         pull = self.pull(now)
         high = pull > 1
         if now.cap is not None:
-            room = max(0, now.cap - gaussians.count)
-            if int(high.sum()) > room:
-                hardest = torch.where(high, pull, -1.0).argsort(descending=True, stable=True)[:room]
+            capacity = max(0, now.cap - gaussians.count)
+            if int(high.sum()) > capacity:
+                hardest = torch.where(high, pull, -1.0).argsort(descending=True, stable=True)[:capacity]
                 high = torch.zeros_like(high).index_fill_(0, hardest, True)
         small = ~self.is_large(gaussians, now)
         clone, split = (high & small).nonzero()[:, 0], (high & ~small).nonzero()[:, 0]

@@ -140,9 +140,9 @@ class ShapingStrategy(Strategy):
         limit = self.grow_sigma * (self.far_factor if now.extent > 300 else 1.0)
         high = (score >= limit) & (now.statistics.visible > 0)
         if now.cap is not None:
-            room = max(0, now.cap - convexes.count) // max(1, convexes.points_each - 1)
-            if int(high.sum()) > room:
-                best = torch.where(high, score, -torch.inf).argsort(descending=True, stable=True)[:room]
+            capacity = max(0, now.cap - convexes.count) // max(1, convexes.points_each - 1)
+            if int(high.sum()) > capacity:
+                best = torch.where(high, score, -torch.inf).argsort(descending=True, stable=True)[:capacity]
                 high = torch.zeros_like(high).index_fill_(0, best, True)
         chosen = high.nonzero()[:, 0]
         parts = self.parts(convexes.select(chosen))

@@ -8,7 +8,7 @@ MIN_MARGIN = 1.15  # over the largest number so far; grows if less is left
 SPARE = 1 << 16
 
 
-class InstanceRoom:
+class InstanceCapacity:
     """Adapts the capacity to past steps.
 
     Attributes:

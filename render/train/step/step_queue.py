@@ -14,7 +14,7 @@ from luxel.render.raster.rasterize import DensifyStatistics, rasterize
 from luxel.render.replay import Replay
 from luxel.render.runs.readback import PULSE, Readback, ReadbackQueue
 from luxel.render.train.config import TrainConfig
-from luxel.render.train.memory.instance_capacity import InstanceRoom
+from luxel.render.train.memory.instance_capacity import InstanceCapacity
 from luxel.render.train.step.fused_step import StepContext, StepOutput, fused_step, instances_needed
 from luxel.render.train.step.general_step import general_step
 from luxel.render.train.step.objective import loss_context, squared_error
@@ -72,7 +72,7 @@ class StepQueue:
             x: torch.full((), x, device=self.device) for x in {1.0, 1 / config.batch}
         }  # of the loss; steps that are captured read them
         self._weights = TermWeights(step_terms(config), self.device, config.batch)
-        self._room = InstanceRoom()
+        self._room = InstanceCapacity()
         self._replay: Replay[StepOutput] = Replay(self.device)
         self._counted_from = 0  # the step at which the status was last cleared
         self._readbacks = ReadbackQueue(self.device)

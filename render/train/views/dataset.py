@@ -277,9 +277,9 @@ class Dataset:
             stack = self._new_stack(image.map(lambda t: t[None].clone()), format, halvings)
             self._stacks[format, halvings] = stack
         else:
-            for held, sent in zip(stack.images, image, strict=True):
-                if held is not None and sent is not None:
-                    held[0].copy_(sent, non_blocking=True)
+            for buffer, sent in zip(stack.images, image, strict=True):
+                if buffer is not None and sent is not None:
+                    buffer[0].copy_(sent, non_blocking=True)
         return stack
 
     def _fill(self, on_read: Callable[[int, int], None] | None) -> None:
@@ -294,9 +294,9 @@ class Dataset:
             if format not in stacks:
                 room = sizes[format.width, format.height]
                 stacks[format] = image.map(lambda t, room=room: t.new_empty(room, *t.shape))
-            for held, tensor in zip(stacks[format], image, strict=True):
-                if held is not None and tensor is not None:
-                    held[filled[format]] = tensor
+            for buffer, tensor in zip(stacks[format], image, strict=True):
+                if buffer is not None and tensor is not None:
+                    buffer[filled[format]] = tensor
             self._format_of_view.append(format)
             self._slots.append(filled[format])
             filled[format] += 1

@@ -33,7 +33,7 @@ def threshold(progress: float) -> float:
 
 @torch.no_grad()
 def without_transients(
-    image: Tensor, photograph: Tensor, weight: Tensor | None, factor: Tensor
+    image: Tensor, truth: Tensor, weight: Tensor | None, factor: Tensor
 ) -> tuple[Tensor, Tensor]:
     """An image that hardly shows what it alone shows, and the weights of its pixels.
 
@@ -41,18 +41,18 @@ def without_transients(
     object compare the scene behind it, not the object's contrast, and the L1 loss still points to the image.
 
     Args:
-        image, photograph, weight, factor: see `static_share`.
+        image, truth, weight, factor: see `static_share`.
 
     Returns:
         [B, H, W, 3] and [B, H, W].
     """
-    share = static_share(image, photograph, weight, factor)
-    shown = torch.where(share[..., None] < 1, torch.lerp(image, photograph, DOUBT), photograph)
+    share = static_share(image, truth, weight, factor)
+    shown = torch.where(share[..., None] < 1, torch.lerp(image, truth, DOUBT), truth)
     return shown, share if weight is None else weight * share
 
 
 @torch.no_grad()
-def static_share(image: Tensor, photograph: Tensor, weight: Tensor | None, factor: Tensor) -> Tensor:
+def static_share(image: Tensor, truth: Tensor, weight: Tensor | None, factor: Tensor) -> Tensor:
     """Shares of the weight that pixels keep: a tenth where an image differs from the render far more than usual.
 
     Blocks decide where something is transient, their pixels how far it reaches. Compared are mean colours around
@@ -72,7 +72,7 @@ def static_share(image: Tensor, photograph: Tensor, weight: Tensor | None, facto
     Returns:
         [B, H, W].
     """
-    difference = (image - photograph).movedim(-1, 1)
+    difference = (image - truth).movedim(-1, 1)
     if weight is None:
         away = _around(_blocks(difference))
     else:
@@ -81,7 +81,7 @@ def static_share(image: Tensor, photograph: Tensor, weight: Tensor | None, facto
     away = away.abs().mean(1, keepdim=True)
     some = away.flatten()[:: max(1, away.numel() // SAMPLES)]
     usual = some.sort().values[int(USUAL * (some.numel() - 1))]
-    allowed = (factor * usual).clamp_min(FLOOR) + CONTRAST * _contrast(photograph)
+    allowed = (factor * usual).clamp_min(FLOOR) + CONTRAST * _contrast(truth)
     far = nn.max_pool2d((away > allowed).to(away.dtype), 3, 1, 1)
     limit = torch.where(far > 0, BESIDE * allowed, math.inf)  # of the pixels of a block
     own = difference.abs().mean(1) if weight is None else difference.abs().mean(1) * (weight > 0)

@@ -29,7 +29,7 @@ from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.reading import read_bytes, reading
 from luxel.scenes.geometry import OPENGL_TO_OPENCV, invert_rigid, rigid_from_matrix
 
-PLACES = (".", "videos", "cameras", "frames")  # where the films or folders of the cameras are
+CAMERA_FOLDERS = (".", "videos", "cameras", "frames")  # where the films or folders of the cameras are
 RESERVED = ("images", "input", "masks", "mask", "sparse", "colmap", "depth", "depths", "dense")
 FEWEST, MOST = 2, 300  # cameras; frames of each where the number is not given
 NO_CALIBRATION = "there are no films or folders of several cameras with a calibration"
@@ -70,8 +70,8 @@ def cameras_mismatch(path: Path) -> str | None:
 
 
 def _sources(folder: Path) -> dict[str, Path]:
-    """Films, or folders of images, of the first of PLACES that has several of them, by name in natural order."""
-    for place in PLACES:
+    """Films or image folders of the first of CAMERA_FOLDERS that has several of them, by name in natural order."""
+    for place in CAMERA_FOLDERS:
         if not (folder / place).is_dir():
             continue
         entries = [entry for entry in (folder / place).iterdir() if not entry.name.startswith(".")]
@@ -145,9 +145,9 @@ def read_cameras(path: Path, options: ReadOptions) -> CaptureContents:
         first = first or frames
         contents.images += _images(folder, camera, frames, first)
     if (folder / llff.FILE).is_file() and not chosen_json:
-        held = cameras[0].name
-        contents.test_names = {source.name for source in contents.images if source.group == held}
-        contents.rule = f"all frames of {held}, the first camera, as is usual for Neural 3D Video"
+        test_camera = cameras[0].name
+        contents.test_names = {source.name for source in contents.images if source.group == test_camera}
+        contents.rule = f"all frames of {test_camera}, the first camera, as is usual for Neural 3D Video"
     start = min(source.time for source in contents.images)
     contents.triangulated_names = {source.name for source in contents.images if source.time == start}
     return contents

@@ -54,14 +54,14 @@ def check_coverage(capture: Capture, measures: Measures) -> list[Finding]:
     at, gap = widest_gap(angles)
     if gap < GAP or 360 - gap < AROUND:
         return []
-    beside = tuple(measures.names[rows[row % len(rows)]] for row in (at, at + 1))
+    neighbours = tuple(measures.names[rows[row % len(rows)]] for row in (at, at + 1))
     return [
         Finding(
             "coverage",
             f"Nothing shows the middle from {gap:.0f} of the 360 degrees around it: "
-            f"between {beside[0]} and {beside[1]}.",
+            f"between {neighbours[0]} and {neighbours[1]}.",
             "Take photographs from there as well; what nobody saw is guessed.",
-            beside,
+            neighbours,
             (gap, gap),
         )
     ]

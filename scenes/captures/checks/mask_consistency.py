@@ -16,8 +16,8 @@ CELLS = 48  # along each side of the box of the points
 SHARE = (0.02, 0.98)  # of the points along an axis that the box holds
 WIDER = 0.1  # of the box, by which it is widened on each side
 VIEWS = 400  # at most, evenly chosen
-KEPT = 0.95  # of the masks that must keep a cell of the hull
-SEEN = 0.6  # of the views in whose images a cell of the hull must lie
+MIN_MASKS = 0.95  # of the masks that must keep a cell of the hull
+MIN_VIEWS = 0.6  # of the views in whose images a cell of the hull must lie
 NEARLY_ALL, TIMES = 0.9, 3.0  # quantile of what masks leave out, and its multiple that a wrong one exceeds
 LEFT_OUT = 0.04  # of the hull that a mask may leave out; the unit of the values
 
@@ -42,7 +42,7 @@ def left_out(capture: Capture, measures: Measures) -> np.ndarray:
         x, y = column[known[index]].astype(int), line[known[index]].astype(int)
         inside[index, known[index]] = mask[y, x]
     visible = known.sum(0)
-    hull = (visible >= SEEN * len(rows)) & (inside.sum(0) >= KEPT * visible)
+    hull = (visible >= MIN_VIEWS * len(rows)) & (inside.sum(0) >= MIN_MASKS * visible)
     if hull.any():
         missing = (known & ~inside)[:, hull].sum(1) / np.maximum(known[:, hull].sum(1), 1)
         out[rows] = missing

@@ -23,7 +23,7 @@ WIDE = 7  # pixels
 NEIGHBOURS = 8
 TURN = 1.0  # radians that count as much as the typical distance of a camera from the middle
 MARGIN = 3  # pixels around a mask: its border is not exact
-KEPT = 128  # of 255 from which on a mask keeps a pixel
+MASK_THRESHOLD = 128  # of 255 from which on a mask keeps a pixel
 
 
 @dataclass
@@ -101,7 +101,7 @@ def _measure_view(out: Measures, row: int, view: View, cloud: np.ndarray) -> Non
     wide, tall = (max(8, round(side * scale)) for side in (width, height))
     grey = cv2.cvtColor(resize(pixels.rgb, wide, tall), cv2.COLOR_RGB2GRAY)
     cover = pixels.alpha if pixels.alpha is not None else pixels.weight
-    retained = np.ones((tall, wide), bool) if cover is None else resize(cover, wide, tall) >= KEPT
+    retained = np.ones((tall, wide), bool) if cover is None else resize(cover, wide, tall) >= MASK_THRESHOLD
     if cover is not None:
         square = np.ones((2 * MARGIN + 1,) * 2, np.uint8)
         out.shares[row] = retained.mean()
@@ -112,20 +112,20 @@ def _measure_view(out: Measures, row: int, view: View, cloud: np.ndarray) -> Non
     out.luminance[row] = grey[counted].mean()
     out.thumbnails[row] = cv2.resize(grey, THUMBNAIL, interpolation=cv2.INTER_AREA)
     column, line, depth = projected(view, cloud, wide / width, tall / height)
-    seen = visible(column, line, depth, wide, tall)
-    x, y = column[seen].astype(int), line[seen].astype(int)
+    in_image = visible(column, line, depth, wide, tall)
+    x, y = column[in_image].astype(int), line[in_image].astype(int)
     fine = cv2.blur(grey.astype(np.float32), (3, 3))
-    out.samples[row, seen] = fine[y, x]
-    out.details[row, seen] = (fine - cv2.blur(fine, (WIDE, WIDE)))[y, x]
+    out.samples[row, in_image] = fine[y, x]
+    out.details[row, in_image] = (fine - cv2.blur(fine, (WIDE, WIDE)))[y, x]
 
 
 def projected(view: View, cloud: np.ndarray, across: float, down: float) -> tuple[np.ndarray, ...]:
     """Column, row and depth of points [P, 3] in a version of a view's image that is scaled by two factors."""
     world_to_cam = view.camera.world_to_cam.double().cpu().numpy()
     if view.camera.lens is not None:
-        pixels, depth, seen = project_points(view.camera, torch.from_numpy(np.asarray(cloud, np.float64)))
+        pixels, depth, in_image = project_points(view.camera, torch.from_numpy(np.asarray(cloud, np.float64)))
         column, line = pixels.numpy().T
-        return column * across, line * down, np.where(seen, depth, -1.0)
+        return column * across, line * down, np.where(in_image, depth, -1.0)
     fx, fy, cx, cy = view.camera.intrinsics.double().tolist()
     x, y, z = (cloud @ world_to_cam[:3, :3].T + world_to_cam[:3, 3]).T
     safe = np.where(z > 0, z, 1.0)

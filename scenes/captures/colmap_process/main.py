@@ -19,12 +19,12 @@ from luxel.scenes.captures.colmap_process import features
 from luxel.scenes.captures.colmap_process.launch import REQUEST, RESULT, SETTINGS
 from luxel.scenes.errors import CaptureError
 
-ROOM = "luxel.scenes.captures.colmap_process"
+PACKAGE = "luxel.scenes.captures.colmap_process"
 TASKS = {
-    "reconstruct": f"{ROOM}.reconstruction",
-    "triangulate": f"{ROOM}.triangulation",
-    "refine_poses": f"{ROOM}.pose_adjustment",
-    "map_panoramas": f"{ROOM}.panorama_mapping",
+    "reconstruct": f"{PACKAGE}.reconstruction",
+    "triangulate": f"{PACKAGE}.triangulation",
+    "refine_poses": f"{PACKAGE}.pose_adjustment",
+    "map_panoramas": f"{PACKAGE}.panorama_mapping",
 }  # module that has a function of the same name
 PR_SET_PDEATHSIG = 1
 

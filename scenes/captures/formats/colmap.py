@@ -246,9 +246,9 @@ class Cursor:
     def count(self, smallest: int, what: str) -> int:
         """A 64-bit count of records of at least ``smallest`` bytes each."""
         (number,) = self.take("<Q")
-        room = len(self.data) - self.position
-        if number * smallest > room:
-            raise self.short(f"the header counts {number} {what}, but only {room} bytes follow")
+        remaining = len(self.data) - self.position
+        if number * smallest > remaining:
+            raise self.short(f"the header counts {number} {what}, but only {remaining} bytes follow")
         return number
 
     def text(self) -> str:

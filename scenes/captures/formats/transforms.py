@@ -282,13 +282,13 @@ def _named_split(folder: Path, document: Document, contents: CaptureContents) ->
         }
 
     train, val, test = (names(f"{part}_filenames") for part in ("train", "val", "test"))
-    part, held = ("test", test) if test else ("val", val)
-    if not held:
+    part, held_out = ("test", test) if test else ("val", val)
+    if not held_out:
         return
-    contents.test_names = held - train
+    contents.test_names = held_out - train
     contents.rule = f"the data set's own test split ({part}_filenames)"
     if train:
-        contents.unused_names = {source.name for source in contents.images} - train - held
+        contents.unused_names = {source.name for source in contents.images} - train - held_out
 
 
 TRANSFORMS = CaptureFormat("transforms.json", transforms_mismatch, read_transforms)

@@ -164,7 +164,7 @@ class ImageReader:
         retain_lens: the image is not undistorted; pixels that show nothing have weight 0.
         circle: radius of the image circle in focal lengths, with ``retain_lens``; None: not known.
         keep: whether the pixels stay in memory after the first call.
-        kept: these pixels.
+        cached: these pixels.
     """
 
     path: Path
@@ -177,7 +177,7 @@ class ImageReader:
     retain_lens: bool = False
     circle: float | None = None
     keep: bool = True
-    kept: Pixels | None = None
+    cached: Pixels | None = None
 
     def __call__(self) -> Pixels:
         """The pixels, undistorted unless ``retain_lens``.
@@ -185,11 +185,11 @@ class ImageReader:
         Raises:
             CaptureError: the file cannot be read, or has changed its size.
         """
-        if self.kept is not None:
-            return self.kept
+        if self.cached is not None:
+            return self.cached
         pixels = self._read()
         if self.keep:
-            self.kept = pixels
+            self.cached = pixels
         return pixels
 
     def _read(self) -> Pixels:
@@ -275,7 +275,7 @@ def set_image_circles(readers: Sequence[ImageReader]) -> None:
 
 def undistorted_reader(reader: ImageReader) -> ImageReader:
     """A reader of the undistorted image, which does not keep it where it is not the same."""
-    return replace(reader, retain_lens=False, keep=False, kept=None) if reader.lens_retained else reader
+    return replace(reader, retain_lens=False, keep=False, cached=None) if reader.lens_retained else reader
 
 
 def target_size(lens: Lens, max_size: int | None) -> tuple[int, int]:

@@ -85,19 +85,19 @@ def counted_pixels(lens: Lens, circle: float | None) -> np.ndarray | None:
     return None if inside.all() else inside
 
 
-def image_circle(lens: Lens, photographs: Sequence[np.ndarray]) -> float | None:
+def image_circle(lens: Lens, images: Sequence[np.ndarray]) -> float | None:
     """The radius of the image circle of a fisheye in focal lengths, beyond which photographs are black.
 
     Args:
         lens: of the images.
-        photographs: some of them, uint8 [h, w, 3], of any size.
+        images: some of them, uint8 [h, w, 3], of any size.
 
     Returns:
         None where something is visible up to the corners.
     """
     brightest: np.ndarray | None = None
     width, height = max(1, round(lens.width * _factor(lens))), max(1, round(lens.height * _factor(lens)))
-    for image in photographs:
+    for image in images:
         values = cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA).max(-1)
         brightest = values if brightest is None else np.maximum(brightest, values)
     if brightest is None:

@@ -74,8 +74,8 @@ def _for_each_panorama(
 ) -> None:
     """Calls work(0), work(1) ... on as many threads as panoramas fit into a part of the free memory."""
     largest = max(source.lens.width * source.lens.height for source in panoramas)
-    room = int(0.4 * available_memory() // (BYTES_PER_PIXEL * largest))
-    threads = max(1, min(MAX_THREADS, os.cpu_count() or 1, room))
+    capacity = int(0.4 * available_memory() // (BYTES_PER_PIXEL * largest))
+    threads = max(1, min(MAX_THREADS, os.cpu_count() or 1, capacity))
     with ThreadPoolExecutor(max_workers=threads) as pool:
         futures = [pool.submit(work, index) for index in range(len(panoramas))]
         try:

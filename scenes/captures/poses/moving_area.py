@@ -11,7 +11,7 @@ from luxel.scenes.captures.contents import SourceImage
 from luxel.scenes.captures.images.images import decode, for_each
 
 SIDE = 192  # pixels of the square to which images are shrunk
-MAX_PHOTOGRAPHS = 96  # evenly chosen, that are compared
+MAX_IMAGES = 96  # evenly chosen, that are compared
 BORDER = 0.06  # of the side: width of the border by which a still camera is known
 QUIET = 10.0  # levels of 255: differences below are noise
 MOVED = 20.0  # levels from which something moved
@@ -32,7 +32,7 @@ def moving_area(sources: Sequence[SourceImage]) -> np.ndarray | None:
     """
     if len({(source.lens.width, source.lens.height) for source in sources}) != 1 or len(sources) < 3:
         return None
-    chosen = np.unique(np.linspace(0, len(sources) - 1, MAX_PHOTOGRAPHS).astype(int))
+    chosen = np.unique(np.linspace(0, len(sources) - 1, MAX_IMAGES).astype(int))
     images = np.zeros((len(chosen), SIDE, SIDE, 3), np.float32)
 
     def read(row: int) -> None:

@@ -49,4 +49,4 @@ def read_images(path: Path, options: ReadOptions) -> CaptureContents:
     )
 
 
-PHOTOGRAPHS = CaptureFormat("photographs", images_mismatch, read_images)
+IMAGE_LIST = CaptureFormat("photographs", images_mismatch, read_images)

@@ -25,7 +25,7 @@ VERSION = 1  # increased when a change of the selection invalidates cached frame
 QUALITY = 96  # of the JPEG files
 ENDS = 1 << 20  # bytes at the beginning and at the end by which a video is known
 FEWEST = 3
-MIN_KEPT = 0.5  # of the chosen frames; where more are left out, a warning says so
+MIN_USABLE = 0.5  # of the chosen frames; where more are left out, a warning says so
 ADVICE = "Move the camera slowly around what is to be seen, without standing still, in good light."
 
 
@@ -143,7 +143,7 @@ def _extract(video: Path, count: int | None, folder: Path, on_progress: Callable
             f"{video}: only {len(chosen)} of {selection.total} frames can be used ({why}).", ADVICE
         )
     warnings = []
-    if len(chosen) < MIN_KEPT * (len(chosen) + left_out):
+    if len(chosen) < MIN_USABLE * (len(chosen) + left_out):
         warnings.append(f"Only {len(chosen)} of {selection.total} frames are used: {why}. {ADVICE}")
     if selection.hdr:
         warnings.append("The video has high dynamic range; its colours are taken as they are, and look flat.")

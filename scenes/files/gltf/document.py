@@ -255,10 +255,10 @@ def _stored(path: Path, document: Document, binary: memoryview, number: int, kin
         )
     item, width = np.dtype(kind).itemsize, WIDTHS[accessor.type]
     stride = view.byte_stride or item * width
-    room = min(view.byte_length, len(binary) - view.byte_offset) - accessor.byte_offset
-    if accessor.count and stride * (accessor.count - 1) + item * width > room:
+    remaining = min(view.byte_length, len(binary) - view.byte_offset) - accessor.byte_offset
+    if accessor.count and stride * (accessor.count - 1) + item * width > remaining:
         raise CaptureError(
-            f"{path}: accessor {number} has {accessor.count} values, and there are {max(room, 0)} bytes for them.",
+            f"{path}: accessor {number} has {accessor.count} values, and there are {max(remaining, 0)} bytes for them.",
             COPY_AGAIN,
         )
     if not accessor.count:

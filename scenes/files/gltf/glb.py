@@ -50,7 +50,7 @@ KERNEL, COLOURS = (
 )  # the only kernel of the extension, and luxel's colour space
 POINTS = 0  # mode of a mesh primitive
 GROWTH = 16  # bytes of parameters per byte of a file, at most: nodes may repeat a mesh
-MAX_PLACES = 4096  # of mesh primitives in a scene
+MAX_INSTANCES = 4096  # of mesh primitives in a scene
 UNEVEN = 1e-3  # of a node's matrix from a rotation with uniform scale
 TINY = float(np.finfo(np.float32).tiny)
 NEAR_1 = 1 - 2.0**-25  # what an opacity of 1 is read as, so that its logit is finite
@@ -90,7 +90,7 @@ def load_glb(path: str | Path) -> Gaussians:
             )
         degree, count = max(part.degree for part in placed), sum(part.count for part in placed)
         parameters = 4 * (11 + 3 * (degree + 1) ** 2) * count  # bytes
-        if parameters > GROWTH * path.stat().st_size or len(placed) > MAX_PLACES:
+        if parameters > GROWTH * path.stat().st_size or len(placed) > MAX_INSTANCES:
             raise CaptureError(
                 f"{path}: its nodes put {count} Gaussians at {len(placed)} positions, too many for its size.",
                 "Export each Gaussian once.",

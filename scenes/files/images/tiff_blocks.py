@@ -109,9 +109,9 @@ def _tags(file: IO[bytes], size: int) -> tuple[dict[int, np.ndarray], str]:
         tag, kind, number = struct.unpack_from(f"{order}HHQ" if big else f"{order}HHI", entries, at)
         if kind not in SIZES:
             continue
-        needed, room = number * SIZES[kind], 8 if big else 4
-        value = entries[at + length - room : at + length]
-        if needed > room:
+        needed, inline = number * SIZES[kind], 8 if big else 4
+        value = entries[at + length - inline : at + length]
+        if needed > inline:
             where = struct.unpack(f"{order}Q" if big else f"{order}I", value)[0]
             value = _at(file, size, where, needed)
         tags[tag] = np.frombuffer(value, f"{order}u{SIZES[kind]}", number)
@@ -152,8 +152,8 @@ def write_tiff(path: Path, width: int, height: int, bands: Iterable[np.ndarray])
         (PLANES, 3, 1),
     ]
     head = struct.pack("<2sHHHQ", b"II", 43, 8, 0, 16) if big else struct.pack("<2sHI", b"II", 42, 8)
-    entry, room = (20, 8) if big else (12, 4)
-    bits_at = len(head) + (8 if big else 2) + len(values) * entry + room  # 8, 8, 8 after the tags
+    entry, inline = (20, 8) if big else (12, 4)
+    bits_at = len(head) + (8 if big else 2) + len(values) * entry + inline  # 8, 8, 8 after the tags
     first = bits_at + 8
     directory = struct.pack("<Q" if big else "<H", len(values))
     for tag, kind, value in values:
@@ -162,10 +162,10 @@ def write_tiff(path: Path, width: int, height: int, bands: Iterable[np.ndarray])
             stored = struct.pack("<3H", 8, 8, 8) if big else struct.pack("<I", bits_at)
         else:
             stored = struct.pack({3: "<H", 4: "<I", 16: "<Q"}[kind], first if tag == STRIPS else value)
-        directory += struct.pack("<HHQ" if big else "<HHI", tag, kind, count) + stored.ljust(room, b"\0")
+        directory += struct.pack("<HHQ" if big else "<HHI", tag, kind, count) + stored.ljust(inline, b"\0")
     rows = 0
     with path.open("wb") as file:
-        file.write(head + directory + bytes(room) + struct.pack("<4H", 8, 8, 8, 0))
+        file.write(head + directory + bytes(inline) + struct.pack("<4H", 8, 8, 8, 0))
         for band in bands:
             rows += len(band)
             if band.shape[1:] != (width, 3) or band.dtype != np.uint8 or rows > height:

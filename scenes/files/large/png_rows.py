@@ -72,11 +72,11 @@ class PngRows:
         Raises:
             ValueError: the file is damaged or ends early.
         """
-        kept: list[bytes] = []  # chunks that the colours depend on
+        chunks_before: list[bytes] = []  # chunks that the colours depend on
         before: bytes | None = None  # the last row, decoded
         rows = max(1, BAND // self._line)
         buffered, done = bytearray(), 0
-        for piece in self._decompressed(kept):
+        for piece in self._decompressed(chunks_before):
             buffered += piece
             while (
                 done < self.height and len(buffered) >= (count := min(rows, self.height - done)) * self._line
@@ -85,7 +85,7 @@ class PngRows:
                 del buffered[: count * self._line]
                 raw = self._unfiltered(part, count, before)
                 before, done = raw[-1].tobytes(), done + count
-                yield self._as_rgb(raw, kept)
+                yield self._as_rgb(raw, chunks_before)
         if done < self.height:
             raise ValueError(f"the file ends after {done} of {self.height} rows")
 
@@ -112,24 +112,26 @@ class PngRows:
             values = np.ascontiguousarray(decoded[..., order]).astype(">u2").view(np.uint8)
         return values.reshape(len(values), -1)[1 if prefix else 0 :]
 
-    def _as_rgb(self, raw: np.ndarray, kept: list[bytes]) -> np.ndarray:
+    def _as_rgb(self, raw: np.ndarray, chunks_before: list[bytes]) -> np.ndarray:
         """Colours of rows without filters, [R, width, 3]."""
-        if self._bits == 8 and self._colours in (0, 2) and not kept:
+        if self._bits == 8 and self._colours in (0, 2) and not chunks_before:
             pixels = raw.reshape(len(raw), self.width, -1)
             return pixels if self._colours == 2 else np.repeat(pixels, 3, 2)
         filtered = np.concatenate([np.zeros((len(raw), 1), np.uint8), raw], 1)
         header = (self.width, len(raw), self._bits, self._colours)
-        return as_rgb(Image.open(io.BytesIO(_png(header, kept, filtered.tobytes())), formats=("PNG",)))
+        return as_rgb(
+            Image.open(io.BytesIO(_png(header, chunks_before, filtered.tobytes())), formats=("PNG",))
+        )
 
-    def _decompressed(self, kept: list[bytes]) -> Iterator[bytes]:
-        """The filtered rows as they come; chunks that the colours depend on are added to ``kept``."""
+    def _decompressed(self, chunks_before: list[bytes]) -> Iterator[bytes]:
+        """The filtered rows as they come; chunks that the colours depend on are added to ``chunks_before``."""
         inflate = zlib.decompressobj()
         while True:
             kind, length = self._chunk_head()
             if kind == b"IEND":
                 return
             if kind in (b"PLTE", b"tRNS"):
-                kept.append(_chunk(kind, self._content(kind, length)))
+                chunks_before.append(_chunk(kind, self._content(kind, length)))
                 continue
             if kind != b"IDAT":
                 self._file.seek(length + 4, io.SEEK_CUR)
@@ -164,10 +166,12 @@ class PngRows:
         return data
 
 
-def _png(header: tuple[int, int, int, int], kept: list[bytes], rows: bytes) -> bytes:
+def _png(header: tuple[int, int, int, int], chunks_before: list[bytes], rows: bytes) -> bytes:
     """A PNG file of filtered rows; width, height, bits and type of colours are its header."""
     head = _chunk(b"IHDR", struct.pack(">2I5B", *header, 0, 0, 0))
-    return HEAD + head + b"".join(kept) + _chunk(b"IDAT", zlib.compress(rows, 0)) + _chunk(b"IEND", b"")
+    return (
+        HEAD + head + b"".join(chunks_before) + _chunk(b"IDAT", zlib.compress(rows, 0)) + _chunk(b"IEND", b"")
+    )
 
 
 def _chunk(kind: bytes, content: bytes) -> bytes:

@@ -80,7 +80,7 @@ class MeshFormat:
             the format is only written. Raises CaptureError for invalid files.
         chunks: called with a mesh and the path of the file, gives its bytes, piece by piece; None: the format is only
             read. Raises CaptureError for meshes that the format cannot hold.
-        beside: called likewise, gives the other files that a textured mesh needs besides it and their bytes; None: it
+        companions: called likewise, gives the other files that a textured mesh needs and their bytes; None: it
             needs none.
         textured: whether files hold textures.
         axes: of its specification, see `luxel.scenes.files.axes`; ``read`` and ``chunks`` turn them.
@@ -89,7 +89,7 @@ class MeshFormat:
     suffix: str
     read: Callable[[Path, bytes, bool], Polygons] | None = None
     chunks: Callable[[Mesh, Path], Iterator[bytes | memoryview]] | None = None
-    beside: Callable[[Mesh, Path], dict[Path, bytes]] | None = None
+    companions: Callable[[Mesh, Path], dict[Path, bytes]] | None = None
     textured: bool = False
     axes: str = OWN
 

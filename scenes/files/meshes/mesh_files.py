@@ -46,8 +46,10 @@ def files_of(path: str | Path, textured: bool) -> list[Path]:
     """The files that `save_mesh` writes for a path: beside the path itself those of a texture."""
     path = Path(path)
     known = _find(path)
-    beside = known.beside(PLACEHOLDER, path) if textured and known is not None and known.beside else {}
-    return [path, *beside]
+    companions = (
+        known.companions(PLACEHOLDER, path) if textured and known is not None and known.companions else {}
+    )
+    return [path, *companions]
 
 
 def _find(path: Path) -> MeshFormat | None:
@@ -69,8 +71,8 @@ def save_mesh(path: str | Path, mesh: Mesh) -> None:
             f"{path}: a mesh cannot be written as {path.suffix.lower() or 'a file without suffix'}.",
             f"Give the file the suffix {' or '.join(writable_mesh_suffixes())}.",
         )
-    if mesh.texture is not None and known.beside is not None:
-        for other, data in known.beside(mesh, path).items():
+    if mesh.texture is not None and known.companions is not None:
+        for other, data in known.companions(mesh, path).items():
             write_atomically(other, [data])
     write_atomically(path, known.chunks(mesh, path))
 

@@ -46,7 +46,7 @@ AXES = "LUF"
 SIGNS = np.array(signs_between(OWN, AXES))  # a half turn, which is its own inverse
 TRIANGLES, STRIP, FAN = MODES = 4, 5, 6  # modes of mesh primitives
 GROWTH = 16  # bytes of vertices and triangles per byte of a file, at most: nodes may repeat a mesh
-MAX_PLACES = 4096  # of mesh primitives in a scene
+MAX_INSTANCES = 4096  # of mesh primitives in a scene
 
 
 def to_linear(rgb: np.ndarray) -> np.ndarray:
@@ -79,10 +79,10 @@ def glb_polygons(path: Path, data: bytes, textures: bool = False) -> Polygons:
         raise CaptureError(
             f"{path}: there are no triangles in it.", "Give a file with a surface, not only points."
         )
-    room = GROWTH * len(data)
+    limit = GROWTH * len(data)
     for primitive, _ in placed:
-        room -= sum(24 * document.accessors[number].count for number in _vertices_and_faces(path, primitive))
-    if room < 0 or len(placed) > MAX_PLACES:
+        limit -= sum(24 * document.accessors[number].count for number in _vertices_and_faces(path, primitive))
+    if limit < 0 or len(placed) > MAX_INSTANCES:
         raise CaptureError(
             f"{path}: its nodes put meshes at {len(placed)} positions, too many for its size.",
             "Export each mesh once.",

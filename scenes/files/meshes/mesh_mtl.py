@@ -33,7 +33,7 @@ def material_image(path: Path, libraries: Sequence[str], used: Sequence[str]) ->
     """
     images: dict[str, str | None] = {}
     for library in libraries:
-        if (file := _beside(path, library, "materials")) is not None:
+        if (file := _companion(path, library, "materials")) is not None:
             images |= _images(file)
     shown = {images.get(name) for name in (used or images)}
     if shown <= {None}:
@@ -45,14 +45,14 @@ def material_image(path: Path, libraries: Sequence[str], used: Sequence[str]) ->
             len(shown - {None}),
         )
         return None
-    file = _beside(path, str(shown.pop()), "texture")
+    file = _companion(path, str(shown.pop()), "texture")
     if file is None:
         return None
     with opened_image(file) as image:
         return as_rgb(image)
 
 
-def _beside(path: Path, name: str, what: str) -> Path | None:
+def _companion(path: Path, name: str, what: str) -> Path | None:
     """A file that a mesh names, below its folder."""
     folder = path.parent.resolve()
     try:

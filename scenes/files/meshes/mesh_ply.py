@@ -67,10 +67,10 @@ def has_faces(path: Path, data: bytes) -> bool:
     Raises:
         CaptureError: the header cannot be read.
     """
-    return any(e.name == "face" and e.count > 0 for e in _header(path, data, whole=False)[1])
+    return any(e.name == "face" and e.count > 0 for e in _header(path, data, complete=False)[1])
 
 
-def _header(path: Path, data: bytes, whole: bool = True) -> tuple[str, list[_Element], int]:
+def _header(path: Path, data: bytes, complete: bool = True) -> tuple[str, list[_Element], int]:
     end = data.find(b"end_header", 0, HEADER_LIMIT)
     offset = data.find(b"\n", max(end, 0), HEADER_LIMIT) + 1
     if not data.startswith(b"ply") or end < 0 or offset == 0:
@@ -96,7 +96,7 @@ def _header(path: Path, data: bytes, whole: bool = True) -> tuple[str, list[_Ele
     if kind not in ("ascii", "binary_little_endian", "binary_big_endian"):
         raise CaptureError(f"{path}: unknown PLY format {kind!r}.", EXPORT_AGAIN)
     for element in elements:
-        if whole and element.count > len(data):  # each takes a byte at least
+        if complete and element.count > len(data):  # each takes a byte at least
             raise _cut_short(path, element)
     return kind, elements, offset
 

@@ -67,7 +67,7 @@ def open_scene(path: Path) -> tuple[dict[str, Any], Files, int]:
     """
     if is_folder(path):
         file = path / META if path.is_dir() else path
-        files: Files = partial(_beside, path, file.parent)
+        files: Files = partial(_companion, path, file.parent)
         raw = read_bytes(file) if check_file(file) <= LARGEST_META else b""
         size = sum(image.stat().st_size for image in file.parent.glob("*.webp"))
     else:
@@ -83,7 +83,7 @@ def open_scene(path: Path) -> tuple[dict[str, Any], Files, int]:
     return meta, files, size
 
 
-def _beside(path: Path, folder: Path, name: str) -> bytes:
+def _companion(path: Path, folder: Path, name: str) -> bytes:
     """A file of a folder; a path instead of its name could lead anywhere."""
     if name in ("", ".", "..") or "/" in name or "\\" in name:
         raise damaged(path, f"{META} names the file {name[:80]!r}, which is outside of the scene")

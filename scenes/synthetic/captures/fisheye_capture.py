@@ -65,7 +65,7 @@ def write_fisheye_capture(
     scene = StaticScene(posed[0].solids, seed, torch.device("cpu"), shadow_radius=8.0, shadow_side=512)
     cameras = [fisheye_camera(view.camera, side) for view in posed]
     for index, camera in enumerate(cameras):
-        image, cloud = _photograph(scene, camera, math.ceil(points / views), random)
+        image, cloud = _fisheye_view(scene, camera, math.ceil(points / views), random)
         clouds.append(cloud)
         name = f"images/{index:04d}.png"
         Image.fromarray(image).save(folder / name)
@@ -82,7 +82,7 @@ def write_fisheye_capture(
     return folder
 
 
-def _photograph(
+def _fisheye_view(
     scene: StaticScene, camera: Camera, points: int, random: np.random.Generator
 ) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
     """The image uint8 [H, W, 3] of a fisheye, from the six sides of a cube, and points on the surfaces that it sees."""

@@ -24,10 +24,10 @@ def rotation(axis: Sequence[float], angle: float) -> np.ndarray:
     return np.eye(3) + math.sin(angle) * cross + (1 - math.cos(angle)) * cross @ cross
 
 
-def affine(place: Sequence[float] | np.ndarray, linear: np.ndarray | None = None) -> np.ndarray:
+def affine(position: Sequence[float] | np.ndarray, linear: np.ndarray | None = None) -> np.ndarray:
     """x -> linear x + place, [4, 4]."""
     out = np.eye(4)
-    out[:3, 3] = place
+    out[:3, 3] = position
     if linear is not None:
         out[:3, :3] = linear
     return out
@@ -35,21 +35,21 @@ def affine(place: Sequence[float] | np.ndarray, linear: np.ndarray | None = None
 
 @dataclass(frozen=True)
 class Still:
-    """Static at ``place``, rotated by ``angle`` radians about ``axis``."""
+    """Static at ``position``, rotated by ``angle`` radians about ``axis``."""
 
-    place: Vector
+    position: Vector
     axis: Vector = UP
     angle: float = 0.0
 
     def __call__(self, time: float) -> np.ndarray:
-        return affine(self.place, rotation(self.axis, self.angle))
+        return affine(self.position, rotation(self.axis, self.angle))
 
 
 @dataclass(frozen=True)
 class Spin:
     """Rotates about ``axis`` through its centre, ``turns`` times from time 0 to 1, after a tilt of ``tilt`` radians."""
 
-    place: Vector
+    position: Vector
     axis: Vector
     turns: float
     tilt: float = 0.0
@@ -57,7 +57,7 @@ class Spin:
 
     def __call__(self, time: float) -> np.ndarray:
         turn = rotation(self.axis, 2 * math.pi * self.turns * time + self.phase)
-        return affine(self.place, turn @ rotation((1, 0, 0), self.tilt))
+        return affine(self.position, turn @ rotation((1, 0, 0), self.tilt))
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ class Orbit:
 
     def __call__(self, time: float) -> np.ndarray:
         angle = 2 * math.pi * self.turns * time + self.phase
-        place = np.array(self.centre) + self.radius * np.array([math.cos(angle), math.sin(angle), 0])
-        return affine(place, rotation(self.axis, 2 * math.pi * self.spins * time))
+        position = np.array(self.centre) + self.radius * np.array([math.cos(angle), math.sin(angle), 0])
+        return affine(position, rotation(self.axis, 2 * math.pi * self.spins * time))
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,9 @@ class Bounce:
         u = (self.bounces * time + self.phase) % 1.0
         rise = 4 * self.height * u * (1 - u)
         tall = 1 - self.squash * max(0.0, 1 - rise / (0.6 * self.radius)) ** 2
-        place = (*self.floor[:2], self.floor[2] + rise + self.radius * tall)
+        position = (*self.floor[:2], self.floor[2] + rise + self.radius * tall)
         stretch = np.diag([tall**-0.5, tall**-0.5, tall])
-        return affine(place, stretch @ rotation(UP, 2 * math.pi * self.spins * time))
+        return affine(position, stretch @ rotation(UP, 2 * math.pi * self.spins * time))
 
 
 @dataclass(frozen=True)
@@ -130,14 +130,14 @@ class Breathe:
     """Static, scaled along its axes by 1 + amounts sin(...), with phases a third of a cycle apart.
 
     Args:
-        place: centre.
+        position: centre.
         amounts: along x, y, z, below 1.
         cycles: from time 0 to 1.
         turns: rotations about the vertical, from time 0 to 1.
         phase: radians.
     """
 
-    place: Vector
+    position: Vector
     amounts: Vector
     cycles: float
     turns: float = 0.0
@@ -146,7 +146,7 @@ class Breathe:
     def __call__(self, time: float) -> np.ndarray:
         angle = 2 * math.pi * (self.cycles * time + np.arange(3) / 3) + self.phase
         stretch = np.diag(1 + np.array(self.amounts) * np.sin(angle))
-        return affine(self.place, rotation(UP, 2 * math.pi * self.turns * time) @ stretch)
+        return affine(self.position, rotation(UP, 2 * math.pi * self.turns * time) @ stretch)
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class Slowed:
 class Visit:
     """Present from ``start`` to ``end`` only: grows from a point during ``ramp``, rotates, and shrinks back."""
 
-    place: Vector
+    position: Vector
     start: float
     end: float
     ramp: float = 0.1
@@ -174,4 +174,4 @@ class Visit:
     def __call__(self, time: float) -> np.ndarray:
         u = min(max(min(time - self.start, self.end - time) / self.ramp, 0.0), 1.0)
         size = u * u * (3 - 2 * u)
-        return affine(self.place, size * rotation(self.axis, 2 * math.pi * self.turns * time))
+        return affine(self.position, size * rotation(self.axis, 2 * math.pi * self.turns * time))

@@ -264,20 +264,20 @@ class SolidScene:
         while there and sum(len(part[1]) for part in parts) < count:
             lines = max(1000, 4 * count)
             toward = _unit(random.standard_normal((3, lines)))
-            beside = random.standard_normal((3, lines))
-            beside = _unit(beside - (beside * toward).sum(axis=0) * toward)
-            start = centre[:, None] + radius * (np.sqrt(random.uniform(0, 1, lines)) * beside - 1.01 * toward)
+            offset = random.standard_normal((3, lines))
+            offset = _unit(offset - (offset * toward).sum(axis=0) * toward)
+            start = centre[:, None] + radius * (np.sqrt(random.uniform(0, 1, lines)) * offset - 1.01 * toward)
             depth, ids = np.full(lines, np.inf), np.zeros(lines, np.uint8)
-            for index, solid, (linear, place) in there:
+            for index, solid, (linear, translation) in there:
                 inverse = np.linalg.inv(linear)
-                t = solid.shape.hit(inverse @ (start - place[:, None]), inverse @ toward, 0.0)
+                t = solid.shape.hit(inverse @ (start - translation[:, None]), inverse @ toward, 0.0)
                 ids[t < depth] = index + 1
                 depth = np.minimum(depth, t)
             rgb = np.zeros((lines, 3), np.uint8)
             met = ids > 0
             point = start + np.where(met, depth, 0) * toward
-            for index, solid, (linear, place) in there:
-                own = np.linalg.inv(linear) @ (point[:, ids == index + 1] - place[:, None])
+            for index, solid, (linear, translation) in there:
+                own = np.linalg.inv(linear) @ (point[:, ids == index + 1] - translation[:, None])
                 rgb[ids == index + 1] = np.round(solid.texture(own) * 255)
             parts.append((point.T[met].astype(np.float32), rgb[met], ids[met]))
         empty = (np.zeros((0, 3), np.float32), np.zeros((0, 3), np.uint8), np.zeros(0, np.uint8))
@@ -310,8 +310,8 @@ class _CameraRays:
         rotation = matrix[:3, :3]
         x = ((np.arange(camera.width * samples) + 0.5) / samples - cx) / fx
         y = ((np.arange(camera.height * samples) + 0.5) / samples - cy) / fy
-        place = -np.linalg.solve(rotation, matrix[:3, 3])
-        return _CameraRays(rotation, place, x, y, camera.near, camera.far)
+        position = -np.linalg.solve(rotation, matrix[:3, 3])
+        return _CameraRays(rotation, position, x, y, camera.near, camera.far)
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -38,7 +38,7 @@ def votes(
     table = Votes(scene.count, labels, device, centre_rule=centre_rule)
     for _ in range(2):
         table.add(scene.to(device), camera.to(device), maps_of(camera, labels), time=TIME)
-    if table.out_of_room:
+    if table.over_capacity:
         return {"seen": table.seen}
     return {"weights": table.weights, "seen": table.seen, "top": table.leaders().top}
 

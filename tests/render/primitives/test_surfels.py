@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from surfel_scenes import D, random_surfels, well_seen
+from surfel_scenes import D, random_surfels, well_observed
 
 from luxel.render.geometry.camera import Camera, Points
 from luxel.render.ops.train.langevin_noise import langevin_noise_
@@ -211,7 +211,7 @@ def test_normals_of_one_plane_agree_with_its_depth(toy_camera):
     )[0]
     surfel.log_scales.fill_(0.0)
     surfel.opacity_logits.fill_(8.0)
-    assert well_seen(surfel, camera).count == 1
+    assert well_observed(surfel, camera).count == 1
     frame = rasterize(surfel, camera, depth=True, normals=True)
     assert frame.depth is not None and frame.square_depth is not None and frame.normals is not None
     assert frame.transmittance is not None

@@ -84,7 +84,7 @@ def test_the_ninth_label_goes_to_the_pool(random_gaussians, toy_camera, precisio
     votes = Votes(scene.count, 40, scene.device, precision["dtype"])
     votes.add(scene, camera, maps)
     assert_votes(votes, expected)
-    assert votes.out_of_room == 0 and ((expected[:, :-1] > 0).sum(1) > 8).any()
+    assert votes.over_capacity == 0 and ((expected[:, :-1] > 0).sum(1) > 8).any()
     biased = votes.leaders(background_bias=1e6)
     assert (biased.label[expected[:, 0] > 1e-3] == 0).all()
 
@@ -94,7 +94,7 @@ def test_the_ninth_label_goes_to_the_pool(random_gaussians, toy_camera, precisio
     tight.add(scene, camera, maps)
     torch.testing.assert_close(tight.seen, votes.seen, rtol=0, atol=0)
     many = int(((expected[:, :-1] > 1e-6).sum(1) > 8).sum())
-    assert many - 1 <= tight.out_of_room <= many  # the row may be lost to a race
+    assert many - 1 <= tight.over_capacity <= many  # the row may be lost to a race
     missing = expected[:, -1] - tight.weights.sum(1)
     assert (missing > -1e-4).all() and (missing > 1).any()
     kept = tight.weights > 0

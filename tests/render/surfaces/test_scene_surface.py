@@ -124,8 +124,8 @@ def test_renders_are_kept_where_memory_allows_with_equal_results(monkeypatch: py
 
     monkeypatch.setattr(surface_module, "surface_depth", counted)
     surfaces, renders = [], []
-    for share in (surface_module.KEPT, 0.0):
-        monkeypatch.setattr(surface_module, "KEPT", share)
+    for share in (surface_module.CACHE_SHARE, 0.0):
+        monkeypatch.setattr(surface_module, "CACHE_SHARE", share)
         rendered.clear()
         surfaces.append(scene_surface(scene, cameras, 32))
         renders.append(len(rendered))

@@ -20,7 +20,7 @@ from luxel.render.train import TrainConfig, Trainer
 from luxel.render.train.config import Checkpoints, Resolution
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.densify.mcmc import McmcStrategy
-from luxel.render.train.memory.instance_capacity import InstanceRoom
+from luxel.render.train.memory.instance_capacity import InstanceCapacity
 from luxel.render.train.presets import preset
 from luxel.render.train.store import resident
 
@@ -131,17 +131,17 @@ def test_room_that_does_not_suffice_loses_nothing(
     exact.run(progress=False)
     stalls = []
 
-    def too_little(room: InstanceRoom, needed: int) -> int:
+    def too_little(room: InstanceCapacity, needed: int) -> int:
         room.limit = needed // 2
         return room.limit
 
-    def enough_after_a_stall(room: InstanceRoom, most: int, stalled: bool) -> None:
+    def enough_after_a_stall(room: InstanceCapacity, most: int, stalled: bool) -> None:
         stalls.append(stalled)
         if most > 0:
             room.limit = 2 * most if stalled else most // 2
 
-    monkeypatch.setattr(InstanceRoom, "begin", too_little)
-    monkeypatch.setattr(InstanceRoom, "adapt", enough_after_a_stall)
+    monkeypatch.setattr(InstanceCapacity, "begin", too_little)
+    monkeypatch.setattr(InstanceCapacity, "adapt", enough_after_a_stall)
     assert roomy.run(progress=False).step == 60 and sum(stalls) >= 1
     for key, tensor in exact.store.tensors().items():
         assert torch.equal(tensor, roomy.store.tensors()[key]), key

@@ -61,7 +61,7 @@ def test_every_edit_is_undone_and_redone_bit_for_bit(any_scene: Parameters) -> N
     for state in reversed(states[:-1]):
         assert document.undo()
         assert all(torch.equal(a, b) for a, b in zip(everything(document), state, strict=True))
-    assert not document.undo() and same(document.kept(), before)
+    assert not document.undo() and same(document.remaining(), before)
     for state in states[1:]:
         assert document.redo()
         assert all(torch.equal(a, b) for a, b in zip(everything(document), state, strict=True))
@@ -80,7 +80,7 @@ def test_untouched_rows_stay_as_they_are(any_scene: Parameters) -> None:
     brighter = document.state.scene.base_colours[~rest] - any_scene.base_colours[~rest]
     torch.testing.assert_close(brighter, torch.full_like(brighter, 0.2))
     document.apply(operations.delete(document.state))
-    assert same(document.kept(), any_scene.select(rest))
+    assert same(document.remaining(), any_scene.select(rest))
 
 
 def test_hidden_rows_are_neither_drawn_nor_selected_but_saved(any_scene: Parameters, tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_selection_is_tinted_in_what_is_drawn_only(any_scene: Parameters) -> Non
     document.select(half)
     change = (document.drawn().base_colours - any_scene.base_colours).abs().amax(-1)
     assert bool((change[half] > 0.05).all()) and float(change[~half].max()) < 1e-5
-    assert same(document.kept(), any_scene)
+    assert same(document.remaining(), any_scene)
     assert same(document.drawn(highlight=False), any_scene)
 
 

@@ -118,9 +118,9 @@ def test_deleting_and_solo_act_on_the_whole_object_in_one_step() -> None:
     document.apply(edits.delete_object(document.state, 1))
     assert document.numbers == {"kept": 18, "hidden": 0, "selected": 18}
     low, high = object_counts(document.state)
-    assert (low.kept, low.deleted, low.share) == (0, 6, 0.0) and high.share == pytest.approx(6 / 18)
+    assert (low.remaining, low.deleted, low.share) == (0, 6, 0.0) and high.share == pytest.approx(6 / 18)
     document.undo()
-    assert object_counts(document.state)[0].kept == 6
+    assert object_counts(document.state)[0].remaining == 6
 
 
 def test_an_object_that_is_selected_exactly_is_known() -> None:

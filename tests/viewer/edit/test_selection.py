@@ -100,8 +100,8 @@ def test_what_is_hidden_behind_others_is_selected_only_through(grid: Callable[..
 
 
 def test_primitive_at_a_point(any_scene: Parameters) -> None:
-    assert regions.seen_at(any_scene, (3.05, 1.0, 4.0)).nonzero().tolist() == [[3 * 36 + 6 + 4]]
-    assert not regions.seen_at(any_scene.select(torch.arange(0)), (0, 0, 0)).any()
+    assert regions.visible_at(any_scene, (3.05, 1.0, 4.0)).nonzero().tolist() == [[3 * 36 + 6 + 4]]
+    assert not regions.visible_at(any_scene.select(torch.arange(0)), (0, 0, 0)).any()
 
 
 def test_modes_of_combination() -> None:

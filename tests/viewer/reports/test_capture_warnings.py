@@ -57,7 +57,7 @@ def test_they_end_with_the_training(place: Path) -> None:
             checks._over.set()
             return whole()
 
-        read_one.kept = True  # type: ignore[attr-defined]
+        read_one.cached = True  # type: ignore[attr-defined]
         return read_one
 
     for view in capture.views:
@@ -73,7 +73,7 @@ def view_of(name: str, pixels: int, kept: bool) -> View:
     def read() -> Pixels:
         raise AssertionError("nothing is read")
 
-    read.kept = object() if kept else None  # type: ignore[attr-defined]
+    read.cached = object() if kept else None  # type: ignore[attr-defined]
     return View(name, camera, read)
 
 

@@ -186,7 +186,7 @@ def test_gizmo_previews_and_then_moves_the_selection(open_at: Callable[..., Open
     assert panel._undo.label == "Undo: Select all", "a preview is no edit"
     tool._dragged(SimpleNamespace(target=gizmo, phase="end"))
     assert panel._undo.label == "Undo: Move"
-    torch.testing.assert_close(panel.editor.run(lambda document: document.kept()).centres, moved)
+    torch.testing.assert_close(panel.editor.run(lambda document: document.remaining()).centres, moved)
     np.testing.assert_allclose(gizmo.position, moved.median(0).values, atol=1e-6)
     panel.run(Document.select_none)
     assert not gizmo.visible
@@ -205,7 +205,7 @@ def test_handle_scales_the_selection_about_its_middle(open_at: Callable[..., Ope
     assert panel._undo.label == "Undo: Select all", "a preview is no edit"
     tool._scaled(SimpleNamespace(target=handle, phase="end"))
     assert panel._undo.label == "Undo: Scale by 2"
-    kept = panel.editor.run(lambda document: document.kept())
+    kept = panel.editor.run(lambda document: document.remaining())
     middle = torch.from_numpy(middle).float()
     torch.testing.assert_close(kept.centres, middle + 2 * (ball().means - middle))
     torch.testing.assert_close(kept.sizes, 2 * ball().sizes)

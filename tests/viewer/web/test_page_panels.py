@@ -127,16 +127,16 @@ def test_error_in_a_render_is_shown_and_the_loop_goes_on(open_page: Callable[...
     with FakeTrainerRunning() as trainer, ViewerApp(TrainingSession(trainer), port=0, render=render) as app:
         page = open_page(app)
         client = newest_client(app)
-        until(lambda: app._pages[client.client_id].page.stream._drawn_version > 0, "no image")
+        until(lambda: app._pages[client.client_id].page.stream._rendered_version > 0, "no image")
         broken.set()
         page.get_by_text("kernel <b>tripped</b> over x_1*y_2").first.wait_for(timeout=60_000)
         step = trainer.step
         until(lambda: trainer.step > step, "training does not go on")
         broken.clear()
         page.get_by_text("kernel").first.wait_for(state="hidden", timeout=60_000)
-        drawn = app._pages[client.client_id].page.stream._drawn_version
+        drawn = app._pages[client.client_id].page.stream._rendered_version
         until(
-            lambda: app._pages[client.client_id].page.stream._drawn_version > drawn,
+            lambda: app._pages[client.client_id].page.stream._rendered_version > drawn,
             "no image after the error",
         )
 

@@ -71,7 +71,7 @@ def test_keyframes_are_inserted_replaced_and_moved(app: ViewerApp) -> None:
     assert opened.page.client.camera.position[1] == pytest.approx(-0.9, abs=1e-5)
     panel._choose(2)
     assert panel._chosen.value == "3" and len(panel._lines._nodes) == 5, "four frustums and a line"
-    panel._drawn.value = False
+    panel._show_path.value = False
     panel._draw()
     assert not panel._lines._nodes
 

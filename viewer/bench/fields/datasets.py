@@ -108,8 +108,8 @@ def _playground(small: bool) -> FieldDataset:
         made[number] = Pixels(as_bytes(image.rgb), as_bytes(image.alpha))
 
     for_each(work, len(listed))
-    photographs = [View(f"{k}", camera, lambda k=k: made[k]) for k, camera in enumerate(listed)]
-    data = PosedImages(photographs[:views], photographs[views:])
+    all_views = [View(f"{k}", camera, lambda k=k: made[k]) for k, camera in enumerate(listed)]
+    data = PosedImages(all_views[:views], all_views[views:])
     name = f"playground, {views} x {side}x{side}"
     return FieldDataset("radiance", name, data, listed[views:], data.background)
 

@@ -85,9 +85,9 @@ def _ground(draw: _Draw, n: int) -> Gaussians:
     step = 1e-2
     slope = [(_height(x + dx, y + dy) - _height(x, y)) / step for dx, dy in ((step, 0), (0, step))]
     normals = torch.nn.functional.normalize(torch.stack([-slope[0], -slope[1], torch.ones(n)], -1), dim=-1)
-    place = torch.stack([x, y, _height(x, y)], -1)
+    positions = torch.stack([x, y, _height(x, y)], -1)
     size = math.sqrt(math.pi * GROUND**2 / max(n, 1)) * (0.35 + 0.65 * radius / GROUND)
-    return _surface(draw, place, normals, size, (0.42, 0.38, 0.25), (0.25, 0.45, 0.2))
+    return _surface(draw, positions, normals, size, (0.42, 0.38, 0.25), (0.25, 0.45, 0.2))
 
 
 def _boulders(draw: _Draw, n: int) -> Gaussians:
@@ -95,9 +95,9 @@ def _boulders(draw: _Draw, n: int) -> Gaussians:
     where, radius = _spots(draw, 40), 0.15 + 0.6 * draw.uniform(40) ** 3
     normals = draw.directions(n)
     bumps = 1 + 0.12 * (5 * normals[:, 0] + which).sin() * (4 * normals[:, 1]).cos()
-    place = where[which] + (radius[which] * bumps)[:, None] * normals
+    positions = where[which] + (radius[which] * bumps)[:, None] * normals
     size = radius[which] * math.sqrt(4 * math.pi * 40 / max(n, 1))
-    return _surface(draw, place, normals, size, (0.55, 0.52, 0.5), (0.3, 0.24, 0.2))
+    return _surface(draw, positions, normals, size, (0.55, 0.52, 0.5), (0.3, 0.24, 0.2))
 
 
 def _columns(draw: _Draw, n: int) -> Gaussians:
@@ -105,20 +105,20 @@ def _columns(draw: _Draw, n: int) -> Gaussians:
     where, tall = _spots(draw, 12), 1.0 + 1.5 * draw.uniform(12)
     angle, up = 2 * math.pi * draw.uniform(n), draw.uniform(n)
     normals = torch.stack([angle.cos(), angle.sin(), torch.zeros(n)], -1)
-    place = where[which] + 0.22 * normals
-    place[:, 2] += tall[which] * up
+    positions = where[which] + 0.22 * normals
+    positions[:, 2] += tall[which] * up
     size = torch.full((n,), math.sqrt(2 * math.pi * 0.22 * 1.75 * 12 / max(n, 1)))
-    return _surface(draw, place, normals, size, (0.75, 0.7, 0.6), (0.45, 0.2, 0.15))
+    return _surface(draw, positions, normals, size, (0.75, 0.7, 0.6), (0.45, 0.2, 0.15))
 
 
 def _tufts(draw: _Draw, n: int) -> Gaussians:
     """Thin upright Gaussians, half transparent, in clumps."""
     spots = _spots(draw, 300)
-    place = spots[torch.arange(n) % 300] + torch.tensor([0.12, 0.12, 0.0]) * draw.normal(n, 3)
-    place[:, 2] += 0.25 * draw.uniform(n)
+    positions = spots[torch.arange(n) % 300] + torch.tensor([0.12, 0.12, 0.0]) * draw.normal(n, 3)
+    positions[:, 2] += 0.25 * draw.uniform(n)
     tuft = _surface(
         draw,
-        place,
+        positions,
         draw.directions(n),
         torch.full((n,), 0.06 * (2e4 / max(n, 2e4)) ** 0.5),
         (0.2, 0.5, 0.15),
@@ -147,14 +147,14 @@ def _spots(draw: _Draw, n: int) -> Tensor:
 
 def _surface(
     draw: _Draw,
-    place: Tensor,
+    positions: Tensor,
     normals: Tensor,
     size: Tensor,
     light: tuple[float, float, float],
     dark: tuple[float, float, float],
 ) -> Gaussians:
-    """Flat Gaussians at ``place`` [n, 3] across ``normals`` [n, 3], of power-law sizes around ``size`` [n]."""
-    n = place.shape[0]
+    """Flat Gaussians at ``positions`` [n, 3] across ``normals`` [n, 3], of power-law sizes around ``size`` [n]."""
+    n = positions.shape[0]
     pareto = draw.uniform(n).clamp_min(1e-6) ** (-1 / EXPONENT)
     spread = size * 0.5 * pareto.clamp_max(LARGEST)
     scales = spread[:, None] * (0.35 * draw.normal(n, 3)).exp() * torch.tensor([1.0, 1.0, 0.12])
@@ -165,7 +165,7 @@ def _surface(
     a, b, c, d = turn.unbind(-1)
     cos, sin = spin.cos(), spin.sin()
     quats = torch.stack([a * cos - d * sin, b * cos + c * sin, c * cos - b * sin, d * cos + a * sin], -1)
-    x, y, z = place.unbind(-1)
+    x, y, z = positions.unbind(-1)
     pattern = (
         0.5 + 0.25 * (9 * x + 3 * (2 * y).sin()).sin() + 0.25 * (11 * y + 7 * z + 2 * (3 * x).cos()).sin()
     )
@@ -174,7 +174,7 @@ def _surface(
     solid = draw.uniform(n) < 0.6  # most of a trained scene is either nearly opaque or faint
     logits = torch.where(solid, 3.0 + draw.normal(n), -1.5 + 1.2 * draw.normal(n))
     return Gaussians(
-        means=place,
+        means=positions,
         quats=torch.nn.functional.normalize(quats + 1e-6 * draw.normal(n, 4), dim=-1),
         log_scales=scales.clamp_min(1e-5).log(),
         opacity_logits=logits,

@@ -150,8 +150,8 @@ def variants(
 
         for packed in (False, True):
             name = "gsplat, packed" if packed else "gsplat"
-            drawn = functools.partial(draw, packed=packed)
-            out.append(RasterVariant(name, "gsplat", drawn, list(inputs)))
+            variant = functools.partial(draw, packed=packed)
+            out.append(RasterVariant(name, "gsplat", variant, list(inputs)))
         out.append(
             RasterVariant(
                 "gsplat, raw",

@@ -173,4 +173,4 @@ def measure(
     for name, result in times.items():
         colour = times[f"{COLOUR}, stage" if name.endswith("stage") else COLOUR]
         result["to_colour"] = result["median"] / colour["median"]
-    return {"pairs": pairs, "off": off, "times": times, "out_of_room": case.votes.out_of_room}
+    return {"pairs": pairs, "off": off, "times": times, "out_of_room": case.votes.over_capacity}

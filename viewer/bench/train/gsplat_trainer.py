@@ -244,28 +244,28 @@ def bounded(base: type[Any], bound: int) -> type[Any]:
 
     class Bounded(base):
         def _grow_gs(self, params: Any, optimizers: Any, state: Any, step: int) -> Any:
-            room = bound - len(params["means"])
-            retain_highest(state, room, self.grow_grad2d)
+            capacity = bound - len(params["means"])
+            retain_highest(state, capacity, self.grow_grad2d)
             return super()._grow_gs(params, optimizers, state, step)
 
     return Bounded
 
 
 @torch.no_grad()
-def retain_highest(state: dict[str, Any], room: int, threshold: float) -> None:
-    """Of the Gaussians whose mean gradient is above the threshold, keeps the highest ``room`` and sets all others to 0.
+def retain_highest(state: dict[str, Any], capacity: int, threshold: float) -> None:
+    """Of the Gaussians whose mean gradient is above the threshold, retains the highest ``capacity``; all others are 0.
 
     Args:
         state: of DefaultStrategy: grad2d (sums) and count (of views), [N]; grad2d is changed in place.
-        room: how many may remain; 0 or less: none.
+        capacity: how many may remain; 0 or less: none.
         threshold: of the mean gradient.
     """
     means = state["grad2d"] / state["count"].clamp_min(1)
     due = int((means > threshold).sum())
-    if due <= room:
+    if due <= capacity:
         return
     retained = torch.zeros_like(means)
-    chosen = means.topk(max(0, room)).indices
+    chosen = means.topk(max(0, capacity)).indices
     retained[chosen] = state["grad2d"][chosen]
     state["grad2d"].copy_(retained)
 

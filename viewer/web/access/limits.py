@@ -177,16 +177,16 @@ class _OncePerKind(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._seen: set[str] = set()
+        self._known: set[str] = set()
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
         if record.getMessage() == "opening handshake failed":
             return False  # whatever connects and does not speak HTTP
         kind = f"{record.getMessage()}: {type(error).__name__}"
-        if error is not None and kind in self._seen:
+        if error is not None and kind in self._known:
             return False
-        self._seen.add(kind)
+        self._known.add(kind)
         if error is not None:
             record.msg, record.args = f"{kind}: {str(error)[:200]}", None
             record.exc_info = record.exc_text = None

@@ -144,9 +144,9 @@ class ObjectTool(ClickedTool):
         labels = objects.labels.to(scene.device)
         count = 1 + max(entry.label for entry in objects.objects)
         with self.page.session.borrow():
-            seen = label_image(scene, around.to(scene.device), labels, count, time, **clicked.render)
-        label = int(seen.labels[0, 0])
-        return label if 0 < label < count and float(seen.transmittance[0, 0]) < 0.5 else 0
+            shown_labels = label_image(scene, around.to(scene.device), labels, count, time, **clicked.render)
+        label = int(shown_labels.labels[0, 0])
+        return label if 0 < label < count and float(shown_labels.transmittance[0, 0]) < 0.5 else 0
 
     def _search(self, clicked: ClickedView, number: int, mode: Mode) -> None:
         """Runs in a thread: selects what the page's image shows, then what all views agree on."""

@@ -10,7 +10,7 @@ import torch
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import Parameters
 from luxel.viewer.edit import Mode
-from luxel.viewer.edit.regions import MAX_CORNERS, in_sphere, seen_at
+from luxel.viewer.edit.regions import MAX_CORNERS, in_sphere, visible_at
 from luxel.viewer.web.editing.tool import Tool, need_point
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.page import Click
@@ -63,7 +63,7 @@ class ClickTool(ClickedTool):
             )
             return
         shown = self.workspace.editor.run(lambda document: document.drawn(highlight=False))
-        self.workspace.select(lambda _: seen_at(shown, point), "Select one")
+        self.workspace.select(lambda _: visible_at(shown, point), "Select one")
 
 
 class RectangleTool(Tool):

@@ -19,7 +19,7 @@ log = logging.getLogger("luxel.viewer")
 
 FIRST_IMAGE_PATH = "/luxel/first.jpg"
 PREPARED = (1280, 720)  # pixels of the image that is rendered before anyone asks
-KEPT = 4  # images
+MAX_IMAGES = 4  # images
 FRESH = 2.0  # seconds for which an image of a scene that changes is served
 QUALITY = 85
 
@@ -109,7 +109,7 @@ class FirstImage:
 
     def _ask(self, width: int, height: int) -> None:
         with self._lock:
-            if (width, height) in self._pending or len(self._pending) >= KEPT:
+            if (width, height) in self._pending or len(self._pending) >= MAX_IMAGES:
                 return
             self._pending.add((width, height))
         try:
@@ -132,7 +132,7 @@ class FirstImage:
             with self._lock:
                 self._images.pop((width, height), None)
                 self._images[width, height] = made
-                while len(self._images) > KEPT:
+                while len(self._images) > MAX_IMAGES:
                     self._images.popitem(last=False)
         except Exception:  # the page's own images will say what is wrong
             log.debug("the first image could not be rendered", exc_info=True)

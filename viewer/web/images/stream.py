@@ -106,7 +106,7 @@ class ClientStream:
         self._dirty = False
         self._moved_at = 0.0
         self._stopped = False
-        self._drawn_version, self._drawn_at, self._rendered_in_full = -1, 0.0, False
+        self._rendered_version, self._rendered_at, self._rendered_in_full = -1, 0.0, False
         self._began_at = 0.0
         self._seconds_per_pixel = 0.0
         self._sent: deque[float] = deque(maxlen=60)
@@ -259,8 +259,8 @@ class ClientStream:
             return earliest
         if not self._rendered_in_full:
             return max(earliest, self._moved_at + REST_AFTER - now)
-        if self._session.version != self._drawn_version:
-            return max(earliest, self._drawn_at + REFRESH - now)
+        if self._session.version != self._rendered_version:
+            return max(earliest, self._rendered_at + REFRESH - now)
         return 1.0
 
     def _draw_next(self) -> None:
@@ -273,7 +273,7 @@ class ClientStream:
                 moving = self.playing or time.monotonic() - self._moved_at < REST_AFTER
             version = self._session.version
             if (
-                first := self._drawn_version < 0
+                first := self._rendered_version < 0
             ):  # an image at once, rather than in full, if those of others were slow
                 self._seconds_per_pixel = self._session.seconds_per_pixel
             width, height, in_full = self._size(pose, settings, moving or first)
@@ -298,8 +298,8 @@ class ClientStream:
         in_full = in_full and (not moving or settings.quality <= MOVING_QUALITY)
         quality = settings.quality if in_full else min(settings.quality, MOVING_QUALITY)
         self._sink.send(image, quality, FrameInfo(sequence, seconds * 1e3, in_full, moving))
-        self._drawn_version, self._rendered_in_full, self._drawn_at = version, in_full, time.monotonic()
-        self._sent.append(self._drawn_at)
+        self._rendered_version, self._rendered_in_full, self._rendered_at = version, in_full, time.monotonic()
+        self._sent.append(self._rendered_at)
         self._state = StreamReport(0.0, seconds * 1e3, width, height, caption)
         self._send_report()
 
@@ -348,7 +348,7 @@ class ClientStream:
             self._logged.add(message)
             log.error("A page could not be rendered; it tries again. %s", message, exc_info=error)
         now = time.monotonic()
-        self._retry_at, self._drawn_at = now + ERROR_PAUSE, now
+        self._retry_at, self._rendered_at = now + ERROR_PAUSE, now
         self._dirty = True
         self._state = replace(self._state, error=message)
         self._send_report(at_once=True)

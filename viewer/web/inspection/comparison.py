@@ -127,7 +127,7 @@ class Comparer:
         self._session, self._radius, self._on_change = session, radius, on_change
         self._views: Sequence[View] = session.views
         self._poses = poses_of(self._views)
-        self._photographs: dict[str, ViewImage | str] = {}
+        self._view_images: dict[str, ViewImage | str] = {}
         self._key: Any = None
         self._compared: Compared | None = None
         self._lock = threading.Lock()
@@ -147,11 +147,11 @@ class Comparer:
     def paint(self, scene: Scene, camera: Camera, settings: DisplaySettings) -> tuple[Tensor, str] | None:
         """The comparison in the pixels of ``camera``; None where it stands at no view, or until the file is read."""
         view = self.view_at(camera)
-        photograph = None if view is None else self._photograph(view)
+        view_image = None if view is None else self._view_image(view)
         self.name = "" if view is None else view.name
-        if not isinstance(photograph, ViewImage):
+        if not isinstance(view_image, ViewImage):
             return None if self.under is None else self.under.paint(scene, camera, settings)
-        compared = self._compare(scene, photograph, settings)
+        compared = self._compare(scene, view_image, settings)
         image, legend = MODES[self.mode](compared, self.split, self.scale)
         caption = Caption(compared.caption, legend)
         divided = self.split if MODES[self.mode] is split_image else None
@@ -170,22 +170,22 @@ class Comparer:
 
     def problem(self, name: str) -> str:
         """Why the image of a view cannot be shown; empty if it can, or is not known yet."""
-        photograph = self._photographs.get(name)
-        return photograph if isinstance(photograph, str) else ""
+        view_image = self._view_images.get(name)
+        return view_image if isinstance(view_image, str) else ""
 
     def release(self) -> None:
         """Frees the images; they are made again when they are needed."""
         with self._lock:
-            self._photographs = {}
+            self._view_images = {}
         self._key = self._compared = None
 
-    def _photograph(self, view: View) -> ViewImage | str | None:
+    def _view_image(self, view: View) -> ViewImage | str | None:
         """The view with what is compared in memory, or why they cannot be read; None while they are being read."""
         with self._lock:
-            if view.name not in self._photographs:
-                self._photographs = {view.name: ""}  # one at a time: images are large
+            if view.name not in self._view_images:
+                self._view_images = {view.name: ""}  # one at a time: images are large
                 threading.Thread(target=self._read, args=(view,), daemon=True).start()
-            return self._photographs[view.name] or None
+            return self._view_images[view.name] or None
 
     def _read(self, view: View) -> None:
         try:
@@ -195,12 +195,12 @@ class Comparer:
         except Exception as error:  # a missing file costs its comparison, not the page
             read = f"{view.name} cannot be read: {error}"
         with self._lock:
-            if view.name in self._photographs:
-                self._photographs[view.name] = read
+            if view.name in self._view_images:
+                self._view_images[view.name] = read
         self._on_change()
 
-    def _compare(self, scene: Scene, photograph: ViewImage, settings: DisplaySettings) -> Compared:
-        view = photograph.view
+    def _compare(self, scene: Scene, view_image: ViewImage, settings: DisplaySettings) -> Compared:
+        view = view_image.view
         appearance = (settings.background, settings.antialiased, settings.splat_scale)
         key = (self._session.version, view.name, settings.near, settings.far, *appearance)
         compared = self._compared
@@ -211,21 +211,21 @@ class Comparer:
                 own = replace(view.camera, near=settings.near, far=settings.far).to(scene.device)
                 frame, _ = render_frame(scene, own, replace(settings, time=view.time))
                 image = frame.rgb.clamp(0, 1)
-                iou = mean_iou(scene.part(Parameters), photograph, settings)
+                iou = mean_iou(scene.part(Parameters), view_image, settings)
                 compared = Compared(view.name, truth, image, psnr(image, truth, weight), iou)
                 self._key, self._compared = key, compared
         return compared
 
 
-def mean_iou(scene: Parameters | None, photograph: ViewImage, settings: DisplaySettings) -> float | None:
+def mean_iou(scene: Parameters | None, view_image: ViewImage, settings: DisplaySettings) -> float | None:
     """Mean IoU of the objects that a view shows with the true solids, 0 to 1; None where that cannot be compared."""
     source = settings.objects
-    if photograph.ids is None or source is None or scene is None:
+    if view_image.ids is None or source is None or scene is None:
         return None
     objects, options = source.objects, {"antialiased": settings.antialiased and scene.antialiases}
     if not objects.objects or len(objects.labels) != scene.count:
         return None
-    overlaps = solid_overlaps(objects, scene, photograph.view, photograph.ids, **options)
+    overlaps = solid_overlaps(objects, scene, view_image.view, view_image.ids, **options)
     scores = solid_ious(objects, overlaps, visible_only=True)
     return None if scores is None else scores["mean"]
 

@@ -63,9 +63,9 @@ def measure_scores(
 def _measure(scene: Scene, view: View, settings: DisplaySettings) -> float:
     """PSNR of one view whose pixels are in memory."""
 
-    def draw(camera: Camera, drawn: Draw) -> Layers:
-        sized = {**drawn.options, **scene.about.chosen(scale=settings.splat_scale)}
-        return scene.draw(camera, drawn._replace(options=sized))
+    def draw(camera: Camera, request: Draw) -> Layers:
+        sized = {**request.options, **scene.about.chosen(scale=settings.splat_scale)}
+        return scene.draw(camera, request._replace(options=sized))
 
     with torch.no_grad():
         evaluation = evaluate(

@@ -86,13 +86,13 @@ class PairPainter:
     def paint(self, scene: Scene, camera: Camera, settings: DisplaySettings) -> tuple[Tensor, str]:
         """Both scenes in the pixels of ``camera``; ``scene`` is the main one, and borrowed."""
         column = round(min(max(self.split, 0.0), 1.0) * camera.width)
-        drawn = (self.difference or column > 0, self.difference or column < camera.width)
+        rendered = (self.difference or column > 0, self.difference or column < camera.width)
         with torch.no_grad():
             parts = tuple(
                 self._part(side, scene, camera, settings, shown)
-                for side, shown in zip(self.sides, drawn, strict=True)
+                for side, shown in zip(self.sides, rendered, strict=True)
             )
-            shade = self._difference if self.difference else self._beside
+            shade = self._difference if self.difference else self._side_by_side
             image, caption = shade(parts, settings.output, column)
         self.parts, self.caption = parts, caption
         return image, caption
@@ -156,7 +156,7 @@ class PairPainter:
             empty = why_empty(scene, camera, settings.time) if is_empty(frame) else ""
             return Part(side, frame, background, empty, ms)
 
-    def _beside(self, parts: tuple[Part, ...], output: str, column: int) -> tuple[Tensor, str]:
+    def _side_by_side(self, parts: tuple[Part, ...], output: str, column: int) -> tuple[Tensor, str]:
         """The left scene left of a column, the right one right of it."""
         left, right = parts
         frames = [part.frame for part in parts if part.frame is not None]

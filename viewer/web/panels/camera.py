@@ -22,7 +22,7 @@ class CameraPanel(Panel):
     """Moves the camera to the views of the capture, shows where they were taken, and how well they are rendered."""
 
     title = "Camera"
-    kept = ("Show cameras",)
+    persisted = ("Show cameras",)
 
     def build(self, gui: Any, order: float) -> None:
         """Adds the controls; those of views only where the session has views."""

@@ -41,7 +41,7 @@ class CameraPathPanel(Panel):
         order_of = gui.add_button_group("", ["Earlier", "Later"], hint="Moves the keyframe within the path")
         self._seconds = gui.add_number("Duration", 4.0, min=0.1, max=600.0, step=0.5, hint="Seconds")
         self._loop = gui.add_checkbox("Return to start", False, hint="The path ends where it begins")
-        self._drawn = gui.add_checkbox("Show path", True, hint="Draws the path and its keyframes")
+        self._show_path = gui.add_checkbox("Show path", True, hint="Draws the path and its keyframes")
         self._place = gui.add_slider(
             "Timeline", 0.0, 1.0, 0.005, 0.0, hint="Place on the path", disabled=True
         )
@@ -57,7 +57,7 @@ class CameraPathPanel(Panel):
         edit.on_click(lambda _: self._edit(str(edit.value)))
         order_of.on_click(lambda _: self._move(-1 if order_of.value == "Earlier" else 1))
         self._chosen.on_update(lambda event: event.client_id is not None and self._draw())
-        for control in (self._seconds, self._loop, self._drawn):
+        for control in (self._seconds, self._loop, self._show_path):
             control.on_update(lambda event: event.client_id is not None and self._draw())
         self._place.on_update(lambda event: event.client_id is not None and self._try(self._scrub))
         self._play.on_click(lambda _: self._try(self._toggle))
@@ -178,7 +178,7 @@ class CameraPathPanel(Panel):
 
     def _draw(self) -> None:
         """Draws the path where that is wanted."""
-        if not self._drawn.value:
+        if not self._show_path.value:
             self._lines.clear()
             return
         path = self.path() if len(self._keyframes) > 1 else None

@@ -27,7 +27,7 @@ log = logging.getLogger("luxel.viewer")
 OFF = "off"
 NO_SETS = "none yet"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-WHOLE, SELECTION = "edited scene", "selection"
+EDITED_SCENE, SELECTION = "edited scene", "selection"
 
 
 class EditPanel(Panel):
@@ -122,7 +122,7 @@ class EditPanel(Panel):
         suffixes = [
             known.suffix for known in formats_for(scene) if known.save is not None and known.load is not None
         ]
-        what = gui.add_dropdown("What", (WHOLE, SELECTION))
+        what = gui.add_dropdown("What", (EDITED_SCENE, SELECTION))
         name = gui.add_text("File name", "edited")
         suffix = gui.add_dropdown("Format", tuple(suffixes), initial_value=".ply")
         buttons = gui.add_button_group(

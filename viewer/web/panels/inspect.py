@@ -17,7 +17,7 @@ MARKER = 0.005  # radius of the marker, in distances from the camera
 class InspectPanel(Panel):
     """Shows what lies under the cursor; off until its switch is on."""
 
-    kept = ("Inspect",)
+    persisted = ("Inspect",)
 
     def build(self, gui: Any, order: float) -> None:
         """Adds the switch, and the numbers of the last click below it."""
@@ -79,8 +79,8 @@ def contributor_rows(sample: Sample) -> list[tuple[str, str]]:
     if sample.count is None:
         return [("Contributors", "not available")]
     rows = [("Contributors", f"{sample.count}")]
-    for place, one in enumerate(sample.strongest):
-        label = "Strongest" if place == 0 else "next"
+    for index, one in enumerate(sample.strongest):
+        label = "Strongest" if index == 0 else "next"
         rows.append((label, f"#{one.index}: {100 * one.weight:.1f} % of the pixel, alpha {one.alpha:.3f}"))
-        rows += [(f"– {name}", text) for name, text in one.details] if place == 0 else []
+        rows += [(f"– {name}", text) for name, text in one.details] if index == 0 else []
     return rows

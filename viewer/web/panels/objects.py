@@ -323,11 +323,11 @@ def _row(colour: tuple[int, int, int] | None, name: str, state: str, share: floa
 
 
 def _state(count: ObjectCount) -> str:
-    if not count.kept:
+    if not count.remaining:
         return "deleted" if count.deleted else "empty"
     if count.shown == 0:
         return "hidden"
-    return "" if count.shown == count.kept else "partly hidden"
+    return "" if count.shown == count.remaining else "partly hidden"
 
 
 def _basis(document: Document) -> tuple[object, ...]:

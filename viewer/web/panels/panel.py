@@ -24,13 +24,13 @@ class Panel:
     Attributes:
         title: heading of the folder that holds the controls; empty: no folder.
         unfolded: whether the folder is open at first (where the window is wide enough).
-        kept: labels of controls whose values a browser keeps over reload and reconnect.
+        persisted: labels of controls whose values a browser keeps over reload and reconnect.
         page: the page that the panel belongs to.
     """
 
     title: ClassVar[str] = ""
     unfolded: ClassVar[bool] = True
-    kept: ClassVar[tuple[str, ...]] = ()
+    persisted: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, page: Page) -> None:
         self.page = page

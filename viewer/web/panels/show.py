@@ -15,7 +15,7 @@ class ShowPanel(Panel):
     """Sets the `DisplaySettings` of a page."""
 
     title = "Show"
-    kept = (
+    persisted = (
         *("Output", "Overlay", "Background", "Resolution", "Quality", "Antialiased"),
         *("Splat size", "Near", "Far"),
     )

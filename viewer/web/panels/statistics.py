@@ -25,7 +25,7 @@ class StatisticsPanel(Panel):
     """Shows histograms while its switch is on, and refreshes them when the scene or the camera has changed."""
 
     title = "Statistics"
-    kept = ("Histograms",)
+    persisted = ("Histograms",)
     unfolded = False
 
     @classmethod
@@ -78,7 +78,7 @@ class StatisticsPanel(Panel):
             drawings = ""
             for name, session in sides_of(self.page.session):
                 drawings += table([("Scene", name)]) if name else ""
-                drawings += self._drawn(session, camera, now, settings.antialiased)
+                drawings += self._drawings_of(session, camera, now, settings.antialiased)
             self._drawings.content = drawings
             self._key = key
         except Exception:
@@ -87,7 +87,7 @@ class StatisticsPanel(Panel):
             self._running.release()
 
     @staticmethod
-    def _drawn(session: Session, camera: Camera, time: float, antialiased: bool) -> str:
+    def _drawings_of(session: Session, camera: Camera, time: float, antialiased: bool) -> str:
         """The histograms of one scene as HTML; a sentence where it has none."""
         if session.primitives is None:
             return table([("Histograms", f"{session.about.noun} have none")])

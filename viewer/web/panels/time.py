@@ -16,7 +16,7 @@ class TimePanel(Panel):
     """Plays a dynamic scene. The slider follows the playback; moved by hand it stops the time there."""
 
     title = "Time"
-    kept = ("Speed", "Loop")
+    persisted = ("Speed", "Loop")
 
     @classmethod
     def available(cls, session: Session) -> bool:

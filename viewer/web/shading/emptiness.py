@@ -44,23 +44,23 @@ def why_empty(scene: Scene, camera: Camera, time: float = 0.0) -> str:
         return f"All {count:,} {noun} have values that are not finite (NaN or infinite): train or load again."
     also = f" {broken:,} of {count:,} {noun} have values that are not finite." if broken else ""
     if extent is None:
-        places, opacities = scene.centres(), scene.centres().new_ones(len(scene.centres()))
+        positions, opacities = scene.centres(), scene.centres().new_ones(len(scene.centres()))
     else:
-        places, opacities = extent.opacities(time)
-    retained = torch.isfinite(places).all(-1)
-    places, opacities = places[retained], opacities[retained]
-    if len(places) == 0:
+        positions, opacities = extent.opacities(time)
+    retained = torch.isfinite(positions).all(-1)
+    positions, opacities = positions[retained], opacities[retained]
+    if len(positions) == 0:
         return f"No {noun} are visible at time {time:.4g}: choose another time.{also}"
-    return _outside(places, opacities, camera, noun, count / len(scene.centres())) + also
+    return _outside(positions, opacities, camera, noun, count / len(scene.centres())) + also
 
 
-def _outside(places: Tensor, opacities: Tensor, camera: Camera, noun: str, each: float = 1.0) -> str:
+def _outside(positions: Tensor, opacities: Tensor, camera: Camera, noun: str, each: float = 1.0) -> str:
     """Why none of the primitives at these places, [N, 3], is in the image; ``each``: primitives per place."""
-    matrix = camera.world_to_cam.to(places)
-    x, y, z = (places @ matrix[:3, :3].T + matrix[:3, 3]).unbind(-1)
+    matrix = camera.world_to_cam.to(positions)
+    x, y, z = (positions @ matrix[:3, :3].T + matrix[:3, 3]).unbind(-1)
     ahead = z > 0
     if not bool(ahead.any()):
-        return f"All {round(each * len(places)):,} {noun} are behind the camera: turn round, or press Reset view."
+        return f"All {round(each * len(positions)):,} {noun} are behind the camera: turn round, or press Reset view."
     within = ahead & (z >= camera.near) & (z <= camera.far)
     if not bool(within.any()):
         low, high = float(z[ahead].min()), float(z[ahead].max())

@@ -62,12 +62,12 @@ def contributors(
     alpha = alpha[hit].double()
     behind = torch.cumprod(1 - alpha, 0)
     weight = alpha * torch.cat([behind.new_ones(1), behind])[:-1]
-    drawn = behind >= MIN_TRANSMITTANCE
-    weight = torch.where(drawn, weight, 0.0)
-    best = torch.argsort(weight, descending=True)[: min(most, int(drawn.sum()))]
+    counted = behind >= MIN_TRANSMITTANCE
+    weight = torch.where(counted, weight, 0.0)
+    best = torch.argsort(weight, descending=True)[: min(most, int(counted.sum()))]
     indices = visible[hit[best]].tolist()
     strongest = zip(indices, weight[best].tolist(), alpha[best].tolist(), strict=True)
-    return int(drawn.sum()), tuple(Contributor(i, w, a, details(scene, i)) for i, w, a in strongest)
+    return int(counted.sum()), tuple(Contributor(i, w, a, details(scene, i)) for i, w, a in strongest)
 
 
 # Label, and attribute of primitives that have it.

@@ -29,12 +29,12 @@ class PageShell:
 
     Args:
         page: the page, its panels built.
-        panels: of the page; the controls that they list in ``kept`` are retained by the browser.
+        panels: of the page; the controls that they list in ``persisted`` are retained by the browser.
     """
 
     def __init__(self, page: Page, panels: Sequence[Panel]) -> None:
         self._page = page
-        self._controls = kept_controls(page.client.gui, panels)
+        self._controls = stored_controls(page.client.gui, panels)
         self._send: Send = _discard
         self._state: dict[str, Any] = {}
         for handle in self._controls.values():
@@ -135,9 +135,9 @@ class PageShell:
             (stream.pause if stream.playing else stream.play)()
 
 
-def kept_controls(gui: Any, panels: Sequence[Panel]) -> dict[str, Any]:
-    """The controls that the panels list in ``kept``, by ``Panel title/Label``."""
-    listed = {f"{panel.title}/{label}" for panel in panels for label in panel.kept}
+def stored_controls(gui: Any, panels: Sequence[Panel]) -> dict[str, Any]:
+    """The controls that the panels list in ``persisted``, by ``Panel title/Label``."""
+    listed = {f"{panel.title}/{label}" for panel in panels for label in panel.persisted}
     folders = gui._container_handle_from_uuid
     controls: dict[str, Any] = {}
     for handle in list(gui._gui_input_handle_from_uuid.values()):

@@ -39,7 +39,7 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class _Drawn:
+class _Displayed:
     at: float
     render_ms: float
     encode_ms: float
@@ -60,7 +60,7 @@ class StreamFigures:
         self._clock = clock
         self._lock = threading.Lock()
         self._sent: dict[int, tuple[float, float, int, str]] = {}
-        self._drawn: deque[_Drawn] = deque(maxlen=MOST)
+        self._displayed: deque[_Displayed] = deque(maxlen=MOST)
 
     def sent(self, image: int, render_ms: float, encode_ms: float, size: int, encoding: str = "JPEG") -> None:
         """Notes that image number ``image`` of ``size`` bytes is on its way."""
@@ -74,9 +74,11 @@ class StreamFigures:
             self._sent = {number: costs for number, costs in self._sent.items() if number > image}
             if known is not None:
                 now = self._clock()
-                self._drawn.append(_Drawn(now, *known[:2], decode_ms, latency_ms, *known[2:]))
-                while now - self._drawn[0].at >= WINDOW:  # or each page would hold MOST of them after a while
-                    self._drawn.popleft()
+                self._displayed.append(_Displayed(now, *known[:2], decode_ms, latency_ms, *known[2:]))
+                while (
+                    now - self._displayed[0].at >= WINDOW
+                ):  # or each page would hold MOST of them after a while
+                    self._displayed.popleft()
 
     def forget_sent(self) -> None:
         """Forgets images that were not displayed: their connection ended."""
@@ -87,7 +89,7 @@ class StreamFigures:
         """The figures of the last ``seconds``, at most WINDOW; None if nothing was displayed in them."""
         now = self._clock()
         with self._lock:
-            recent = [one for one in self._drawn if now - one.at < min(seconds, WINDOW)]
+            recent = [one for one in self._displayed if now - one.at < min(seconds, WINDOW)]
         if not recent:
             return None
         times = [one.at for one in recent if now - one.at < 1.0]

@@ -84,7 +84,7 @@ class StreamSink:
         self._changed = threading.Condition()
         self._post: Post | None = None
         self._number = 0  # of the newest image
-        self._undrawn: set[int] = set()  # being encoded, or not acknowledged
+        self._not_displayed: set[int] = set()  # being encoded, or not acknowledged
         self._unsent: set[int] = set()  # not yet taken by the network
 
     takes_tensors = True  # the thread that encodes copies them, where it must
@@ -122,7 +122,7 @@ class StreamSink:
         self._link.answered(seconds)
 
     def _forget(self) -> None:
-        self._undrawn.clear()
+        self._not_displayed.clear()
         self._unsent.clear()
         self._link.forget_sent()
         self._video.offer(())
@@ -133,7 +133,7 @@ class StreamSink:
         """Returns when fewer than IN_FLIGHT images are on their way, or the connection has ended."""
         with self._changed:
             self._changed.wait_for(
-                lambda: self._post is None or len(self._undrawn | self._unsent) < IN_FLIGHT
+                lambda: self._post is None or len(self._not_displayed | self._unsent) < IN_FLIGHT
             )
 
     def send(self, image: np.ndarray | Tensor, quality: int, info: FrameInfo) -> None:
@@ -146,7 +146,7 @@ class StreamSink:
             self._number += 1
             number = self._number
             if not still:
-                self._undrawn.add(number)
+                self._not_displayed.add(number)
         try:
             pool = self._still_encoder if still else self._encoder
             pool.submit(self._encode, post, number, image, quality, info)
@@ -179,7 +179,7 @@ class StreamSink:
             with self._changed:
                 if self._post is not post or (still and number != self._number):
                     return
-                self._undrawn.add(number)
+                self._not_displayed.add(number)
                 self._unsent.add(number)
             self._link.sent(number, len(file))
             encoding = NAMES[frame.codec] if frame else "PNG" if still else "JPEG"
@@ -196,7 +196,7 @@ class StreamSink:
 
     def _drop(self, number: int) -> None:
         with self._changed:
-            self._undrawn.discard(number)
+            self._not_displayed.discard(number)
             self._unsent.discard(number)
             self._changed.notify_all()
 
@@ -205,7 +205,7 @@ class StreamSink:
         self.figures.drawn(message.image, message.decode_ms, message.latency_ms)
         self._link.received(message.image, message.decode_ms)
         with self._changed:
-            self._undrawn = {number for number in self._undrawn if number > message.image}
+            self._not_displayed = {number for number in self._not_displayed if number > message.image}
             self._changed.notify_all()
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 from splat_stages import MAX_ALPHA, D, assert_agrees, check_gradients, draw
-from surfel_scenes import random_surfels, surfels_like, well_seen
+from surfel_scenes import random_surfels, surfels_like, well_observed
 
 from luxel.render.ops.raster.policies import policy
 from luxel.render.primitives.gaussians import quat_to_matrix
@@ -77,7 +77,7 @@ def test_thousands_of_surfels_on_one_tile(toy_camera, precision):
     surfels.means.mul_(0.5)
     surfels.opacity_logits.copy_(-4.8 + 0.1 * surfels.opacity_logits)
     drawn = assert_agrees(
-        well_seen(surfels.to("cpu"), camera).map(lambda t: t.to(**precision)), camera, jumps=0.9
+        well_observed(surfels.to("cpu"), camera).map(lambda t: t.to(**precision)), camera, jumps=0.9
     )
     assert drawn.count.max() > 300 and len(drawn.lists[0]) > 2 * policy("surfels", "test").piece
 
@@ -86,7 +86,7 @@ def test_thousands_of_surfels_on_one_tile(toy_camera, precision):
 def test_gradcheck(toy_camera, fast):
     """By finite differences, with the pose; the order in depth must stay."""
     camera = toy_camera(18, 10, off_centre=True, dtype=D) if fast else toy_camera(7, 5, dtype=D)
-    surfels = well_seen(random_surfels(9 if fast else 3, seed=14, size=0.6), camera, 0.3)
+    surfels = well_observed(random_surfels(9 if fast else 3, seed=14, size=0.6), camera, 0.3)
     probe = rasterize_surfels_reference(surfels, camera, max_alpha=MAX_ALPHA)
     keep = (probe.margin > 1e-3)[None]
     assert keep.double().mean() > 0.6 and surfels.count >= 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from convex_scenes import random_convexes
-from surfel_scenes import random_surfels, well_seen
+from surfel_scenes import random_surfels, well_observed
 
 from luxel.render.native import cpu_library
 from luxel.render.ops.raster.policies import policies, policy
@@ -20,7 +20,7 @@ def test_alpha_is_that_of_blending(random_gaussians, toy_camera, precision):
     scenes = {
         "gaussians": random_gaussians(30),
         "convexes": random_convexes(30, seed=2),
-        "surfels": well_seen(random_surfels(30, seed=3), camera),
+        "surfels": well_observed(random_surfels(30, seed=3), camera),
     }
     assert scenes.keys() == policies(cpu_library()).keys()
     tolerance = 1e-5 if precision["dtype"] == torch.float32 else 1e-12

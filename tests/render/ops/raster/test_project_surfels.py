@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 from splat_stages import draw, projection_of
-from surfel_scenes import D, random_surfels, well_seen
+from surfel_scenes import D, random_surfels, well_observed
 from torch import Tensor
 
 from luxel.render.errors import LuxelError
@@ -41,7 +41,7 @@ def project(surfels: Surfels, camera: Camera, statistics: Tensor | None = None) 
 def test_rows_are_the_intersection_in_closed_form(toy_camera, precision):
     """u^2 + v^2 and depth at random pixels by the row, against rays that meet planes."""
     camera = toy_camera(64, 48, dtype=D)
-    surfels = well_seen(random_surfels(60, seed=1), camera)
+    surfels = well_observed(random_surfels(60, seed=1), camera)
     planes = project_surfels_reference(surfels, camera)
     posed = camera.to(precision["dtype"]).to(precision["device"])
     splats, values, tile_counts, totals = project(surfels.map(lambda t: t.to(**precision)), posed)

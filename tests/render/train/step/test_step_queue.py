@@ -14,7 +14,7 @@ from luxel.render.raster.rasterize import rasterize
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.mcmc import McmcStrategy
 from luxel.render.train.memory import instance_capacity as instance_room
-from luxel.render.train.memory.instance_capacity import InstanceRoom
+from luxel.render.train.memory.instance_capacity import InstanceCapacity
 from luxel.render.train.store import resident
 
 STRATEGIES = {
@@ -56,17 +56,17 @@ def test_steps_without_room_are_repeated(
     exact.run(progress=False)
     stalls = []
 
-    def too_little(room: InstanceRoom, needed: int) -> int:
+    def too_little(room: InstanceCapacity, needed: int) -> int:
         room.limit = needed // 2
         return room.limit
 
-    def barely(room: InstanceRoom, most: int, stalled: bool) -> None:
+    def barely(room: InstanceCapacity, most: int, stalled: bool) -> None:
         stalls.append(stalled)
         if most > 0:  # enough after a stall; else too little again, three times
             room.limit = max(room.limit or 0, most) if stalled or sum(stalls) > 2 else most // 2
 
-    monkeypatch.setattr(InstanceRoom, "begin", too_little)
-    monkeypatch.setattr(InstanceRoom, "adapt", barely)
+    monkeypatch.setattr(InstanceCapacity, "begin", too_little)
+    monkeypatch.setattr(InstanceCapacity, "adapt", barely)
     assert roomy.run(progress=False).step == 60
     assert sum(stalls) >= 2, "the test did not make it stall"
     assert steps_logged(tmp_path / "a") == steps_logged(tmp_path / "b"), "lines were lost or doubled"

@@ -12,7 +12,7 @@ from luxel.render.geometry.camera import Camera, Pixels, View
 from luxel.render.ops.train.gather_view import BACKGROUND, PHOTO, ROW, VIEW
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.raster.rasterize import rasterize
-from luxel.render.train.memory.instance_capacity import SPARE, InstanceRoom
+from luxel.render.train.memory.instance_capacity import SPARE, InstanceCapacity
 from luxel.render.train.views.dataset import (
     ByteImage,
     Dataset,
@@ -195,7 +195,7 @@ def test_photographs_of_different_kinds_lie_apart() -> None:
 
 
 def test_room_for_instances_follows_what_was_needed() -> None:
-    room = InstanceRoom()
+    room = InstanceCapacity()
     room.adapt(5, False)
     assert room.limit is None
     assert room.begin(100_000) == room.limit == 250_000 + SPARE

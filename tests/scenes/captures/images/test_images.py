@@ -194,7 +194,7 @@ def test_memory_that_runs_out_while_images_are_read(toy: Path, monkeypatch: pyte
     monkeypatch.setattr(images, "decode", short_of_memory)
     capture = scenes.open(toy)
     monkeypatch.undo()
-    assert all(view.read.kept is None for view in capture.views)
+    assert all(view.read.cached is None for view in capture.views)
     assert capture.train[0].read() is not capture.train[0].read(), "it is read on demand"
 
 

@@ -12,7 +12,7 @@ import torch
 
 from luxel.render.geometry.camera import Camera
 from luxel.render.geometry.lens import fisheye_rays, radial_lens
-from luxel.render.geometry.lens_views import WIDEST, behind_straight_lens, vertical_field
+from luxel.render.geometry.lens_views import WIDEST, vertical_field, without_distortion
 from luxel.render.primitives import Parameters
 from luxel.render.raster.rasterize import rasterize
 from luxel.render.scene import Draw
@@ -99,7 +99,7 @@ def test_views_of_pinhole_cameras_are_by_sigma_points(run: Path) -> None:
     assert not torch.allclose(shown, rasterize(scene, camera).rgb, atol=1e-3)
     lensed = session.views[0].camera
     assert torch.equal(shown_scene.draw(lensed, Draw()).images["colour"], rasterize(scene, lensed).rgb)
-    stacked = behind_straight_lens(Camera.stack([camera, camera]))
+    stacked = without_distortion(Camera.stack([camera, camera]))
     assert stacked.lens is not None and stacked.lens.shape == (2, 8)
     assert retains_lenses(run) and not retains_lenses(run / "scene.ply")
 

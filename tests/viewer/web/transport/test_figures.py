@@ -61,5 +61,5 @@ def test_images_of_long_ago_are_forgotten() -> None:
         figures.sent(image, 1, 1, 1)
         figures.drawn(image, 1, 1.0)
     summary = figures.summary()
-    assert summary is not None and summary.images == len(figures._drawn) == WINDOW
+    assert summary is not None and summary.images == len(figures._displayed) == WINDOW
     assert not figures._sent

@@ -145,7 +145,7 @@ def test_client_that_stops_reading_holds_up_nobody(viewer: tuple[ViewerApp, Slow
     with _connect(app, stuck_key) as stuck, _connect(app, key) as socket:
         for k in range(1, 30):
             stuck.send(camera_text(k, Pose(large.wxyz, np.array([k / 50, 0, 0]), 1.0, 1600, 1200)))
-        until(lambda: len(stuck_page.sink.stream._undrawn) == IN_FLIGHT, "nothing was sent")
+        until(lambda: len(stuck_page.sink.stream._not_displayed) == IN_FLIGHT, "nothing was sent")
         for k in range(1, 6):
             socket.send(camera_text(k, pose(k / 10)))
             _, grey = _shown(socket, k)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.geometry.camera import Camera
-from luxel.render.scene import About, Draw, Layers, Scene, check_drawn
+from luxel.render.scene import About, Draw, Layers, Scene, check_request
 from luxel.scenes.files.ply import write_atomically
 from luxel.scenes.files.reading import reading
 from luxel.scenes.loading.loader import Loader, LoadOptions, Writer
@@ -31,7 +31,7 @@ def points_scene(points: ColouredPoints) -> Scene:
     about = About("points", ("colour", "alpha", "depth"))
 
     def draw(camera: Camera, drawn: Draw) -> Layers:
-        check_drawn(about, drawn)
+        check_request(about, drawn)
         return draw_points(points, camera, drawn)
 
     return Scene(
