@@ -93,7 +93,7 @@ def scene_of(run: Path) -> Parameters:
 
 
 def orbit_of(capture: Path, frames: int, side: int = SIDE) -> list[Camera]:
-    """Cameras around the middle of a capture, at the distance of its photographs."""
+    """Cameras around the middle of a capture, at the distance of its images."""
     opened = luxel.scenes.open(capture)
     cameras = [view.camera for view in opened.views]
     return orbit_like(cameras, centre=opened.centre, up=opened.up, frames=frames, width=side, height=side)

@@ -8,7 +8,7 @@ is imaged at the distance f d from the principal point, with
   tangential p1, p2.
 
 The limit is the largest theta, of radial lenses the largest r, up to which the formula holds; d increases up to it, and
-beyond in proportion to theta or r. Primitives whose centre is beyond the limit are not drawn.
+beyond in proportion to theta or r. Primitives whose centre is beyond the limit are not rendered.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def fisheye_lens(coefficients: Sequence[float] = (), limit: float = math.pi) -> 
 
     Args:
         coefficients: k1 to k4.
-        limit: an angle to the axis in radians beyond which nothing is drawn even where the lens is monotonic.
+        limit: an angle to the axis in radians beyond which nothing is rendered even where the lens is monotonic.
 
     Raises:
         ValueError: more than four coefficients, or a limit outside of (0, pi].

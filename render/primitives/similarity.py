@@ -80,7 +80,7 @@ class Similarity:
         return (points.double() @ matrix.T + shift).to(points.dtype)
 
     def turn_quats(self, quats: Tensor) -> Tensor:
-        """Rotations followed by this one: the product q p of quaternions wxyz, [N, 4]; lengths are kept."""
+        """Rotations followed by this one: the product q p of quaternions wxyz, [N, 4]; lengths are retained."""
         return quat_product(self.unit_quat(quats), quats) if self.turns else quats
 
     def turn_sh(self, sh_rest: Tensor) -> Tensor:

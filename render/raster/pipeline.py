@@ -107,7 +107,7 @@ def project(scene: Parameters, view: Viewing, statistics: Tensor | None = None) 
 def gradient_scale(projected: Projected, depth: float) -> Tensor:
     """Factors of the gradients by splats near a camera: min(1, (z / depth)^2), [C, N, 1].
 
-    What is near a camera fills much of its image and is observed by few others, so a photograph that differs from the
+    What is near a camera fills much of its image and is observed by few others, so an image that differs from the
     others is easily fitted there. Philip & Deschaintre 2023, "Floaters No More"; for Gaussians Zhang et al. 2024,
     "Pixel-GS", sec. 3.4.
 
@@ -146,7 +146,7 @@ def bin_tiles(
         projected: see `project`.
         settings: image size and policy.
         visible_capacity: capacity for visible splats, all cameras together.
-        capacity: room for (tile, splat) pairs, all cameras together; ``overflow`` is set where more are needed.
+        capacity: (tile, splat) pairs, all cameras together; ``overflow`` is set where more are needed.
     """
     instances, ranges, overflow, plan = bin_splats(
         projected.splats,

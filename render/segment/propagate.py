@@ -90,7 +90,7 @@ class Propagation:
         segmenter: finds masks in their images.
         prompts: of labels 1 to L - 1, at least one each.
         options, solving: see there.
-        look: the image of a view for the segmenter, uint8 [H, W, 3]; None: its photograph.
+        look: the image of a view for the segmenter, uint8 [H, W, 3]; None: its image.
         on_view: called with the name of each view before it is looked at.
         render: options of `rasterize` that change alpha.
 

@@ -87,7 +87,7 @@ class Resolution(Options):
 
 @dataclass
 class Checkpoints(Options):
-    """When the whole state of training is saved, and how many of these files are retained."""
+    """When the entire state of training is saved, and how many of these files are retained."""
 
     every: StepsOrNever = 10_000
     """Steps between checkpoints; 0: only by time and at the end."""

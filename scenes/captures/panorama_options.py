@@ -13,7 +13,7 @@ class PanoramaOptions(Options):
     """How panoramas of 360 by 180 degrees are recognised, and which pinhole views are cut from each."""
 
     projection: Literal["auto", "equirectangular", "perspective"] = "auto"
-    """auto: photographs of twice their height in width whose metadata says equirectangular; equirectangular: all of
+    """auto: images of twice their height in width whose metadata says equirectangular; equirectangular: all of
     them; perspective: none."""
     views: Annotated[int, Bounds(3, 64)] = 8
     """Views around the vertical axis that are cut from a panorama."""

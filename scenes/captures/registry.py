@@ -14,7 +14,7 @@ from luxel.scenes.captures.unposed.video import VIDEO
 from luxel.scenes.errors import CaptureError
 
 # In the order in which they are tried: synchronised cameras have files of other formats as their calibration, and
-# photographs are last, because other formats come with folders of images too.
+# images are last, because other formats come with folders of images too.
 CAPTURE_FORMATS: list[CaptureFormat] = [CAMERAS, TRANSFORMS, COLMAP, LLFF, VIDEO, IMAGE_LIST]
 
 

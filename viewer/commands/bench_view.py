@@ -27,7 +27,7 @@ MAX_CLIENTS = 64  # pages that a viewer takes by default
 class View(Options):
     """Measures the viewer's latency in a headless browser: from a motion of the camera to its image on the page.
 
-    Drives Chromium on this machine, with prepared frames in place of the renderer: luxel's image stream
+    Drives Chromium on this machine, with prepared frames instead of the renderer: luxel's image stream
     and, alongside it, viser's own messages. Prints a table and writes OUT/view.json, view.md and view.html.
 
     With --client python, clients without a browser replace it: they acknowledge images like a page. They also

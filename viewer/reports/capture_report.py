@@ -22,7 +22,7 @@ from luxel.viewer.reports.evaluation_report import encoded, writing
 
 PAGE, RECORD = "inspect.html", "inspect.json"
 THUMBNAIL = 180  # pixels of the longer side
-MAX_SHOWN = 400  # photographs; of more, those with findings and some of the others
+MAX_SHOWN = 400  # images; of more, those with findings and some of the others
 POINTS = 4000
 
 

@@ -75,7 +75,7 @@ def fit(
     Args:
         config: of a new run.
         capture: what is trained on.
-        origin: how it was opened, kept in config.json.
+        origin: how it was opened, stored in config.json.
         folder: of the run.
         device: where to train.
         serve: where the viewer listens; None: no viewer.

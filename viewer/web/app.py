@@ -198,7 +198,7 @@ class ViewerApp:
         server.gui.configure_theme(
             dark_mode=True, show_logo=False, show_share_button=False, brand_color=(214, 118, 36)
         )
-        server.gui.main_panel.dock_right()  # beside the image, not on it
+        server.gui.main_panel.dock_right()  # next to the image, not on it
         start = first_pose(self.session.views, self.extent)
         server.scene.set_up_direction(self.extent.up)
         server.initial_camera.position = start.position

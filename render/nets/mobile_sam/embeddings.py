@@ -37,7 +37,7 @@ class EmbeddingCache(Generic[Value]):
         """The embedding of a key, computed where it is not retained.
 
         Args:
-            key: what the image shows, such as (name of the view, version of the scene). Photographs never change:
+            key: what the image shows, such as (name of the view, version of the scene). Images never change:
                 any constant serves as their version.
             compute: runs outside of the lock; two threads that miss at once both compute.
         """

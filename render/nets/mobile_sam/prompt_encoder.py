@@ -46,7 +46,7 @@ class PromptEncoder(nn.Module):
 
         Args:
             points: [P, K, 2] (x, y) in pixels of the encoder's image, or None.
-            signs: [P, K]; 1: on the object, 0: beside it.
+            signs: [P, K]; 1: on the object, 0: next to it.
             boxes: [P, 4] x0 y0 x1 y1, in the same pixels, or None.
 
         Returns:

@@ -167,7 +167,7 @@ class Samples(NamedTuple):
     dt: Tensor  # [S]
     ranges: Tensor  # first sample and number of them, int32 [R, 2]
     counters: (
-        Tensor  # samples, samples requested, rays that count, rays without room, one not used; int64 [5]
+        Tensor  # samples, samples requested, rays that count, rays without capacity, one not used; int64 [5]
     )
 
 

@@ -52,7 +52,7 @@ def visible_samples(
         raw_target: above 0, and with a target: nor more rays than would have had so many raw samples.
 
     Returns:
-        Samples, as `march_rays` gives them. Rays without room are those that either stage had none for.
+        Samples, as `march_rays` gives them. Rays without capacity are those that either stage had none for.
 
     Raises:
         ValueError: shapes, types or devices do not fit.

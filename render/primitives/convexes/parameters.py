@@ -20,7 +20,7 @@ from luxel.render.primitives.gaussian_parameters import neighbour_distance
 from luxel.render.primitives.parameters import SH_C0, Parameters, Projected, Viewing
 from luxel.render.primitives.similarity import Similarity
 
-MASK_THRESHOLD = 0.01  # a convex whose mask is not above this is not drawn
+MASK_THRESHOLD = 0.01  # a convex whose mask is not above this is not rendered
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Convexes(Parameters):
         opacity_logits: opacity before the sigmoid, [N].
         sh_dc: spherical-harmonics coefficient of degree 0, RGB, [N, 3].
         sh_rest: coefficients of degrees 1..D, [N, (D + 1)^2 - 1, 3], D in 0..3.
-        mask_logits: mask before the sigmoid; those at most 0.01 are not drawn, [N].
+        mask_logits: mask before the sigmoid; those at most 0.01 are not rendered, [N].
     """
 
     points: Tensor

@@ -41,7 +41,7 @@ class Neighbourhood:
         return due
 
     def renew(self, scene: Gaussians4d, status: Tensor) -> None:
-        """Searches; after a stall the previous neighbours are kept, since steps that are repeated need them."""
+        """Searches; after a stall the previous neighbours are retained, since steps that are repeated need them."""
         means, times = scene.means.detach(), scene.times.detach()
         places = torch.cat([means, self.settings.neighbour_time * times[:, None]], -1)
         live = scene.opacity_logits.detach().isfinite()

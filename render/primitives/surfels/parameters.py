@@ -19,7 +19,7 @@ from luxel.render.primitives.gaussians4d.parameters import matrix_to_quat
 from luxel.render.primitives.parameters import Projected, Viewing
 
 NEIGHBOURS = 8  # points that give the plane of a first surfel, itself included
-FLATNESS = 0.01  # thickness of a Gaussian in place of a surfel, of its smaller standard deviation
+FLATNESS = 0.01  # thickness of a Gaussian instead of a surfel, of its smaller standard deviation
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Surfels(GaussianParameters):
         return Projected(*project_surfels(tuple(self.tensors().values()), statistics=statistics, **options))
 
     def as_gaussians(self) -> Gaussians:
-        """Thin 3D Gaussians in their place, `FLATNESS` times as thick as the smaller standard deviation."""
+        """Thin 3D Gaussians instead, `FLATNESS` times as thick as the smaller standard deviation."""
         thickness = self.log_scales.amin(-1, keepdim=True) + log(FLATNESS)
         return Gaussians(**(self.tensors() | {"log_scales": torch.cat([self.log_scales, thickness], -1)}))
 

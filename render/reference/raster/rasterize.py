@@ -1,4 +1,4 @@
-"""The whole rasterizer in plain torch: project, bin, sort, blend. Any float type, any device, autograd."""
+"""The entire rasterizer in plain torch: project, bin, sort, blend. Any float type, any device, autograd."""
 
 from __future__ import annotations
 

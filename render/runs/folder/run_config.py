@@ -79,7 +79,7 @@ def _copy(folder: Path) -> tuple[Path, dict[str, Any]] | None:
 
 
 def _copies(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Whole files that hold a copy of config.json, with the copy; checkpoints first, the newest first."""
+    """Complete files that hold a copy of config.json, with the copy; checkpoints first, the newest first."""
     for path in [*(path for _, path in available(folder / "checkpoints")), *(folder / r for r in RECORDS)]:
         try:
             run = load_record(path).run if path.name in RECORDS else load_run(path)

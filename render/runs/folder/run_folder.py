@@ -260,7 +260,7 @@ class RunFolder:
 
     def save_file(self, name: str, write: Callable[[Path], object], step: int) -> Path | None:
         """Writes a result of the run with ``write``, under a temporary name first, and a record with its checksum
-        beside it (`luxel.render.runs.folder.results`); a failure is reported and returns None.
+        next to it (`luxel.render.runs.folder.results`); a failure is reported and returns None.
 
         Args:
             step: completed steps that it is the result of.

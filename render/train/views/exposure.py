@@ -1,4 +1,4 @@
-"""Exposure and white balance of each training image: a colour transform between the scene and the photograph."""
+"""Exposure and white balance of each training image: a colour transform between the scene and the image."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def without_transients(
 ) -> tuple[Tensor, Tensor]:
     """An image that hardly shows what it alone shows, and the weights of its pixels.
 
-    Transient pixels are the render with a tenth of the difference to the photograph: windows of SSIM that reach into an
+    Transient pixels are the render with a tenth of the difference to the image: windows of SSIM that reach into an
     object compare the scene behind it, not the object's contrast, and the L1 loss still points to the image.
 
     Args:
@@ -65,7 +65,7 @@ def static_share(image: Tensor, truth: Tensor, weight: Tensor | None, factor: Te
     device.
 
     Args:
-        image: rendered, [B, H, W, 3]. photograph: [B, H, W, 3].
+        image: rendered, [B, H, W, 3]. truth: [B, H, W, 3].
         weight: of the pixels, [B, H, W]; None: 1.
         factor: see `threshold`, [1].
 

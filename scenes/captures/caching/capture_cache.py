@@ -150,7 +150,7 @@ class CaptureCache:
 
         Args:
             inside: name of the folder that holds the result and nothing else; empty: ``names`` are files that stand
-                beside other results.
+                next to other results.
             read: reads the result from the folder that holds it; raises where it is damaged or of other inputs.
             make: writes the files of the result into an empty folder.
             names: of the files, where ``inside`` is empty.

@@ -35,7 +35,7 @@ def save_colmap(
 
     Args:
         folder: created if it does not exist.
-        images: in any order; their names are relative to the folder of the photographs.
+        images: in any order; their names are relative to the folder of the images.
         points: P points.
         force: replace files of these names that luxel did not write, too.
 

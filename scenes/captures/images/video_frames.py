@@ -148,7 +148,7 @@ def decode_frames(path: Path, chosen: Sequence[FrameMeasure]) -> Iterator[tuple[
 
 @contextmanager
 def opened_video(path: Path) -> Iterator[tuple[Any, Iterator[Any]]]:
-    """The first video stream of a file, and its frames that are whole, decoded one after another.
+    """The first video stream of a file, and its frames that are complete, decoded one after another.
 
     Raises:
         CaptureError: the file cannot be read, has no video, or its frames have more pixels than images may have.

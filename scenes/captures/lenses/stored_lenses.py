@@ -17,7 +17,7 @@ from luxel.scenes.captures.lenses.lens import Lens
 from luxel.scenes.errors import CaptureError
 
 DARK = 16  # largest value of a pixel outside of the image circle
-SAMPLES = 5  # photographs of a lens in which its image circle is looked for
+SAMPLES = 5  # images of a lens in which its image circle is looked for
 SIDE = 400  # pixels of the longer side of these
 RINGS = 200  # in which they are divided
 INWARD = 0.99  # share of the image circle that counts: its edge is not sharp
@@ -86,7 +86,7 @@ def counted_pixels(lens: Lens, circle: float | None) -> np.ndarray | None:
 
 
 def image_circle(lens: Lens, images: Sequence[np.ndarray]) -> float | None:
-    """The radius of the image circle of a fisheye in focal lengths, beyond which photographs are black.
+    """The radius of the image circle of a fisheye in focal lengths, beyond which images are black.
 
     Args:
         lens: of the images.
@@ -114,7 +114,7 @@ def image_circle(lens: Lens, images: Sequence[np.ndarray]) -> float | None:
 
 
 def sampled(paths: Sequence[Path]) -> list[Path]:
-    """The photographs in which the image circle is looked for, evenly spread."""
+    """The images in which the image circle is looked for, evenly spread."""
     rows = np.linspace(0, len(paths) - 1, min(SAMPLES, len(paths))).round().astype(int)
     return [paths[row] for row in rows]
 

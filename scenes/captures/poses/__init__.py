@@ -1,1 +1,1 @@
-"""Poses of photographs by structure from motion, their refinement, and initial points by triangulation."""
+"""Poses of images by structure from motion, their refinement, and initial points by triangulation."""

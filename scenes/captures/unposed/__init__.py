@@ -1,1 +1,1 @@
-"""Captures without camera poses, which are estimated: folders of photographs, and videos."""
+"""Captures without camera poses, which are estimated: folders of images, and videos."""

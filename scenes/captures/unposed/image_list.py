@@ -1,4 +1,4 @@
-"""The capture format of plain photographs: a folder of images whose poses structure from motion estimates."""
+"""The capture format of plain images: a folder of images whose poses structure from motion estimates."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def textured_suffixes() -> tuple[str, ...]:
 
 
 def files_of(path: str | Path, textured: bool) -> list[Path]:
-    """The files that `save_mesh` writes for a path: beside the path itself those of a texture."""
+    """The files that `save_mesh` writes for a path: next to the path itself those of a texture."""
     path = Path(path)
     known = _find(path)
     companions = (
@@ -81,7 +81,7 @@ def read_mesh(path: str | Path, *, textures: bool = False) -> Mesh:
     """Reads a triangle mesh.
 
     Formats are .ply (text or binary, with or without vertex colours), .obj (``v`` and ``f`` of all groups; colours
-    behind the coordinates; the image of its material), .glb (colours of vertices, an image inside the file) and .stl
+    after the coordinates; the image of its material), .glb (colours of vertices, an image inside the file) and .stl
     (text or binary). Polygons become triangle fans; triangles with two equal corners and unused vertices are left out.
 
     Args:

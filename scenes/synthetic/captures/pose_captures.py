@@ -42,7 +42,7 @@ PATTERNS = (BRICKS, TILES, PLANKS, STONES, PRINT, MARBLE)
 
 @dataclass(frozen=True)
 class PoseView:
-    """One photograph: its camera, and the solids at that moment.
+    """One image: its camera, and the solids at that moment.
 
     Args:
         camera: in the frame of what stands still, or of the object on a turntable.
@@ -210,7 +210,7 @@ POSE_CAPTURES: dict[str, Callable[[int, int, int, int], list[PoseView]]] = {
     "spot": spot,
     "blank": blank,
 }
-SIZE = (28, 480, 360)  # photographs, width, height
+SIZE = (28, 480, 360)  # images, width, height
 SIZES = {"turntable": (72, 1152, 864)}  # where it is another
 SOLVABLE = ("ring", "turntable", "forward", "room", "film")
 

@@ -53,7 +53,7 @@ def measure_quality(
 ) -> dict[Backend, dict[str, Any]]:
     """Errors of each backend against the float64 reference, rendered with the backend's own cap of alpha.
 
-    The reference draws a sample of tiles only: in plain torch a whole large image would take minutes.
+    The reference draws a sample of tiles only: in plain torch a complete large image would take minutes.
 
     Args:
         tile_count: tiles of the image; half as many are used for the gradients.

@@ -229,7 +229,7 @@ class GsplatTrainer:
 def bounded(base: type[Any], bound: int) -> type[Any]:
     """gsplat's DefaultStrategy with a bound of the count, which gsplat itself does not have.
 
-    Where more Gaussians are due to be duplicated or split than there is room for, those of the highest gradients are;
+    Where more Gaussians are to be duplicated or split than there is capacity for, those of the highest gradients are;
     all else is as in ``base``.
 
     Args:

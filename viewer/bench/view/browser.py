@@ -59,7 +59,7 @@ class Tab:
                 return answer["result"]
 
     def evaluate(self, expression: str, timeout: float = PATIENCE) -> Any:
-        """The value of a JavaScript expression, of a promise once it is kept.
+        """The value of a JavaScript expression, of a promise once it is resolved.
 
         Raises:
             RuntimeError: the expression throws.

@@ -76,7 +76,7 @@ class Output(NamedTuple):
         layers: of the scene, besides colour and alpha; see `luxel.render.scene.Layers`.
         options: of the scene, see `luxel.render.scene.Draw`.
         shape: (primitives, time) -> what luxel's rasterizer draws instead of the scene; see
-            `luxel.viewer.web.shading.shapes`. None: the scene is drawn.
+            `luxel.viewer.web.shading.shapes`. None: the scene is rendered.
         raster: options of the rasterizer with ``shape``.
         about: what the colours mean, a sentence for help texts.
         measure: (frame, scene as it was rendered, camera, settings) -> the frame with what ``shade`` needs besides;

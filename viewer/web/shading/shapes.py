@@ -120,7 +120,7 @@ def footprints(scene: Any, time: float) -> Any:
 
 
 def _drawn(scene: Any) -> Any:
-    """The primitives, or Gaussians in their place."""
+    """The primitives, or Gaussians instead."""
     return scene.as_gaussians() if isinstance(scene, Surfels) else scene
 
 

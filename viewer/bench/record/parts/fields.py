@@ -1,4 +1,4 @@
-"""Neural fields: short trainings of each kind, a whole radiance field, and the stages alone."""
+"""Neural fields: short trainings of each kind, a complete radiance field, and the stages alone."""
 
 from __future__ import annotations
 
