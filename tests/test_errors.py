@@ -187,5 +187,5 @@ def test_errors_of_child_processes_are_noted(tmp_path: Path, monkeypatch: pytest
     assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 2
     (note,) = error_plugin.notes_in(tmp_path)
     assert note["command"] == "view" and "nothing-here" in note["problem"] and note["remedy"]
-    assert note["file"] == str(error_sites.ROOT / "scenes" / "runs.py")
+    assert note["file"] == str(error_sites.ROOT / "scenes" / "loading" / "scene_files.py")
     assert "test_errors_of_child_processes_are_noted" in note["test"]

@@ -77,7 +77,9 @@ class Extended(NamedTuple):
     def _environment(self) -> dict[str, str]:
         return {
             **os.environ,
-            "PYTHONPATH": str(self.root / ".editor"),
+            "PYTHONPATH": os.pathsep.join(
+                [str(self.root / ".editor"), *filter(None, [os.environ.get("PYTHONPATH")])]
+            ),
             "PYTHONDONTWRITEBYTECODE": "1",
             "LUXEL_NATIVE_DIR": str(self.native),
         }

@@ -30,7 +30,7 @@ def main() -> int:
     if torch.cuda.is_available():
         words += ["--data", str(data)] if (data / "garden-points.npz").is_file() else []
         words += ["--against", "gsplat"] if importlib.util.find_spec("gsplat") else []
-    adam = [sys.executable, str(HERE / "bench_adam.py"), "--out", str(HERE / "results")]
+    adam = [sys.executable, str(HERE / "train" / "bench_adam.py"), "--out", str(HERE / "results")]
     return max(luxel(words), subprocess.run(adam).returncode)
 
 

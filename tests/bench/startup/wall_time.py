@@ -31,7 +31,8 @@ from pathlib import Path
 
 from startup import luxel, times_of_lines
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "viewer"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "viewer"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "viewer" / "web"))
 from stream_client import Address, still_image
 from viewer_process import Server

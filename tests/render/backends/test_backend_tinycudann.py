@@ -414,7 +414,7 @@ def clear_rows(x: Tensor, mlp: Mlp) -> Tensor:
     """Rows of inputs [N, I] whose hidden units all stay away from 0, [N].
 
     Both sides compute in half, so a ReLU near 0 falls to either side of it, and its whole gradient is the difference:
-    at one unit in a thousand, 3e-2 of the norm. tests/bench/tinycudann_agreement.py measures it against float64.
+    at one unit in a thousand, 3e-2 of the norm. tests/bench/fields/tinycudann_agreement.py measures it against float64.
     """
     keep, x = torch.ones(len(x), dtype=torch.bool, device=x.device), x.detach().double()
     for matrix in mlp.matrices()[:-1]:

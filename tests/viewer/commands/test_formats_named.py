@@ -47,4 +47,4 @@ def test_help_texts_name_a_format(known: SceneFormat) -> None:
 def test_the_table_of_losses_has_every_format_that_is_written() -> None:
     losses = PAGE.read_text().split("## Losses")[1].split("\n## ")[0]
     missing = [known.suffix for known in SCENE_FORMATS if known.save and f"`{known.suffix}`" not in losses]
-    assert not missing, f"run `python tests/bench/format_losses.py` and put its table into {PAGE.name}"
+    assert not missing, f"run `python tests/bench/files/format_losses.py` and put its table into {PAGE.name}"

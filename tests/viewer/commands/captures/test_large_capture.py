@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from bench.large_capture import HEIGHT, WIDTH, measure, write_capture
+from bench.captures.large_capture import HEIGHT, WIDTH, measure, write_capture
 
 import luxel.scenes as scenes
 

@@ -111,8 +111,16 @@ def test_shapes_are_the_same_on_the_gpu(
             -1
         ) > 0.02  # hard borders: a pixel on one may fall to either side
         assert float(apart.float().mean()) < 0.01, type(scene)
-        seen = contributors(scene.to(gpu), frame_of(scene.to(gpu), "count", CAMERA.to(gpu)), 32, 24)
-        assert seen is not None and seen[0] == contributors(scene, frame_of(scene, "count"), 32, 24)[0]  # pyright: ignore[reportOptionalSubscript]
+        there, here = (
+            contributors(
+                scene.to(device),
+                rasterize(scene.to(device), CAMERA.to(device), time=0.3 if scene.moves else None),
+                32,
+                24,
+            )
+            for device in (gpu, torch.device("cpu"))
+        )
+        assert there is not None and here is not None and there[0] == here[0]
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@
   image.style.cssText = `position:fixed; left:0; top:0; width:${width}px; height:100%; object-fit:cover; z-index:1`;
   image.onload = () => {
     document.documentElement.classList.add("luxel-has-image");
-    requestAnimationFrame(() => performance.mark("luxel-first-image")); // of tests/bench/viewer_first_frame.py
+    requestAnimationFrame(() => performance.mark("luxel-first-image")); // of tests/bench/viewer/viewer_first_frame.py
   };
   image.onerror = () => again().catch(() => {}); // the page loads without it
   image.src = address;

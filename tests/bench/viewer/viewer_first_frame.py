@@ -8,7 +8,7 @@ What it measures
     the server's caches are cold then.
 
 How to run
-    python tests/bench/viewer_first_frame.py SCENE [--width 1280 --height 720] [--repeat 3] [--device cpu]
+    python tests/bench/viewer/viewer_first_frame.py SCENE [--width 1280 --height 720] [--repeat 3] [--device cpu]
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ What it measures
     kernels    of a training step and of the perceptron's, by name.
 
 How to run
-    python tests/bench/bench_field.py [--device cpu] [--log2-rows 20] [--log2-entries 19] [--growth 1.38191]
+    python tests/bench/fields/bench_field.py [--device cpu] [--log2-rows 20] [--log2-entries 19] [--growth 1.38191]
         [--ways usual,unsorted,sorted,float_table] [--hashing spatial,blocks] [--iterations N]
         [--no-torch] [--out FOLDER]
     Prints a table and writes field.json into --out. The field: 16 levels of 2 features in 3D, 32 -> 64 x 2 -> 16, ReLU.

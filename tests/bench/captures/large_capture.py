@@ -1,6 +1,6 @@
 """A generated capture with more photographs than fit into memory, and what training on it takes.
 
-    python tests/bench/large_capture.py [FOLDER] [--count 3000] [--limit 8] [-- OPTIONS OF luxel train]
+    python tests/bench/captures/large_capture.py [FOLDER] [--count 3000] [--limit 8] [-- OPTIONS OF luxel train]
 
 Writes COUNT photographs of 4 megapixels with exact poses and points into FOLDER (kept, and written once; it has about a
 megabyte for each), then trains in a process that may not allocate more than LIMIT GB, and prints what it took.

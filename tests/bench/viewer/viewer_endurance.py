@@ -11,9 +11,9 @@ What it measures
     that it got before. ``--connects N``: N pages that open, get an image and close, one after another.
 
 How to run
-    python tests/bench/viewer_endurance.py --train --minutes 30
-    python tests/bench/viewer_endurance.py --chaos 1000
-    python tests/bench/viewer_endurance.py --connects 2400
+    python tests/bench/viewer/viewer_endurance.py --train --minutes 30
+    python tests/bench/viewer/viewer_endurance.py --chaos 1000
+    python tests/bench/viewer/viewer_endurance.py --connects 2400
     The exit status is 1 where a bound was missed; ``--out FILE`` writes the figures as JSON.
 """
 
@@ -37,7 +37,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "viewer" / "web"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "viewer"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "viewer" / "web"))
 
 from chaos import run_chaos
 from page_driver import ball

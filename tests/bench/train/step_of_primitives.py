@@ -10,8 +10,8 @@ What it measures
     Gaussians, trained as long, whose size is chosen so that a view has as many pairs.
 
 How to run
-    python tests/bench/step_of_primitives.py CAPTURE [--after 6000] [--background white] [--kernels]
-    python tests/bench/step_of_primitives.py CAPTURE --trained convexes [--after 15000]
+    python tests/bench/train/step_of_primitives.py CAPTURE [--after 6000] [--background white] [--kernels]
+    python tests/bench/train/step_of_primitives.py CAPTURE --trained convexes [--after 15000]
 """
 
 from __future__ import annotations

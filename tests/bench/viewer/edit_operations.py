@@ -7,7 +7,7 @@ What it measures
     The viewer builds the graph of nearest neighbours in another thread after the first selection; its time has a row.
 
 How to run
-    python tests/bench/edit_operations.py SCENE [--device cuda] [--threads 2] [--sh-degree 3] [--repeat 5]
+    python tests/bench/viewer/edit_operations.py SCENE [--device cuda] [--threads 2] [--sh-degree 3] [--repeat 5]
 """
 
 from __future__ import annotations

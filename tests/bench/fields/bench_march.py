@@ -9,7 +9,7 @@ What it measures
                than 1e-3 ends the run with status 1.
 
 How to run
-    python tests/bench/bench_march.py [--device cpu] [--sizes 800x800 1920x1080] [--iterations N] [--out FOLDER]
+    python tests/bench/fields/bench_march.py [--device cpu] [--sizes 800x800 1920x1080] [--iterations N] [--out FOLDER]
     Prints a table and writes march.json into --out.
 """
 

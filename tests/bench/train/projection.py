@@ -8,7 +8,7 @@ What it measures
     of the seen, and what the pass writes; times follow from the device-to-device copy measured first.
 
 How to run
-    python tests/bench/projection.py [--data FOLDER] [--only NAME]
+    python tests/bench/train/projection.py [--data FOLDER] [--only NAME]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the formats of scene files lose: a scene is written in each, read back and compared, as a Markdown table.
 
-    python tests/bench/format_losses.py [SCENE] [--size 320x240] [--cameras 4] [--others FILE ...]
+    python tests/bench/files/format_losses.py [SCENE] [--size 320x240] [--cameras 4] [--others FILE ...]
 
 SCENE is a file of Gaussians; default: a made-up knot of 2,000 with view-dependent colour. Columns are the largest
 differences, of `rest` the root mean square; rotations are compared as orientations of the ellipsoid. Gaussians that a

@@ -7,7 +7,7 @@ What it measures
     time to time another; with camera it is one camera at all times.
 
 How to run
-    python tests/bench/moving/camera_rig.py [--cameras 8] [--times 60] [--width 640] [--height 480] [--hold-out pairs]
+    python tests/bench/captures/camera_rig.py [--cameras 8] [--times 60] [--width 640] [--height 480] [--hold-out pairs]
         [--pace 1] [--keep FOLDER] [VARIANT ...]
     Variants are those of `luxel bench train`; default: luxel:primitive=gaussians4d,preset=video.
 """

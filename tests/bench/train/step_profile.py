@@ -7,8 +7,8 @@ What it measures
     are trained instead, their number fixed: the memory and time of a large scene.
 
 How to run
-    python tests/bench/step_profile.py CAPTURE [--after 6000] [--preset default] [--background white]
-    python tests/bench/step_profile.py CAPTURE --gaussians 10000000
+    python tests/bench/train/step_profile.py CAPTURE [--after 6000] [--preset default] [--background white]
+    python tests/bench/train/step_profile.py CAPTURE --gaussians 10000000
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from luxel.viewer.web.pair.session import PairSession
 from luxel.viewer.web.panels import PANELS
 from luxel.viewer.web.session import Session
 
-TESTS = Path(__file__).resolve().parent
+TESTS = Path(__file__).resolve().parents[1]
 MANUAL = TESTS.parents[2] / "docs" / "viewer.md"
 UNTITLED = "Without a heading"  # of panels that have none, in the manual
 

@@ -8,7 +8,7 @@ What it measures
     of. Exit status 1 where the fisheye costs more than --most percent.
 
 How to run
-    python tests/bench/fisheye_step.py CAPTURE [--after 6000] [--most 15] [--kernels]
+    python tests/bench/train/fisheye_step.py CAPTURE [--after 6000] [--most 15] [--kernels]
 """
 
 from __future__ import annotations

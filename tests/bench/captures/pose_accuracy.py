@@ -1,6 +1,6 @@
 """Accuracy of structure from motion on captures with known poses.
 
-``python tests/bench/pose_accuracy.py CAPTURE ... --generated ring turntable forward room film spot blank``
+``python tests/bench/captures/pose_accuracy.py CAPTURE ... --generated ring turntable forward room film spot blank``
 
 The photographs and masks of a capture are linked into an empty folder, poses are estimated there, and the camera
 centres are compared with the known ones after the similarity that aligns them best. A line a capture; ``--json`` writes

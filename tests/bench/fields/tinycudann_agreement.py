@@ -15,7 +15,7 @@ How to read the table
     peer-luxel   |tiny-cuda-nn - luxel in half| / |luxel in half|: what the tests bound.
 
 How to run
-    python tests/bench/tinycudann_agreement.py [--json FILE]
+    python tests/bench/fields/tinycudann_agreement.py [--json FILE]
     Where `tinycudann` cannot be used, the stand-in of the tests takes its place, in float on the CPU.
 """
 
@@ -32,7 +32,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import torch
 from tinycudann_stand_in import StandIn

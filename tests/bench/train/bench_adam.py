@@ -5,7 +5,7 @@ What it measures
     bandwidth that the bytes which must move amount to. `luxel bench record --parts loss` measures the loss.
 
 How to run
-    python tests/bench/bench_adam.py [--out FOLDER] [--device cpu] [--count N] [--iterations N]
+    python tests/bench/train/bench_adam.py [--out FOLDER] [--device cpu] [--count N] [--iterations N]
     Prints a table and writes adam.json into --out.
 """
 

@@ -7,7 +7,7 @@ What it measures
     these, and the loss against the capture as it is; means over the seeds, of which each paints other ellipses.
 
 How to run
-    python tests/bench/transient_occluders.py [CAPTURE] [--small] [--share 0.1] [--steps 7000] [--max-size PIXELS]
+    python tests/bench/train/transient_occluders.py [CAPTURE] [--small] [--share 0.1] [--steps 7000] [--max-size PIXELS]
         [--seeds 1] [--set NAME=VALUE,...] [--device cuda]
     Without CAPTURE the courtyard of scenes/synthetic/captures/courtyard.py is generated: 140 training views of 1000x666
     pixels, or with --small 61 of 480x320, for a CPU: --small --steps 3000 --set max_gaussians=40000.

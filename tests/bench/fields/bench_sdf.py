@@ -7,8 +7,8 @@ What it measures
     frames     at WIDTH x HEIGHT from around the mesh: the whole, rays alone, and how often the network was asked.
 
 How to run
-    python tests/bench/bench_sdf.py [--device cpu] [--mesh FILE] [--steps N] [--batch N] [--rate R] [--decay-from N]
-        [--size WIDTH HEIGHT] [--out FOLDER]
+    python tests/bench/fields/bench_sdf.py [--device cpu] [--mesh FILE] [--steps N] [--batch N] [--rate R]
+        [--decay-from N] [--size WIDTH HEIGHT] [--out FOLDER]
     Without --mesh: `luxel.scenes.synthetic.knot_mesh.ridged_knot`. Prints, and writes sdf.json, an image
     and the surface as a mesh into --out.
 """

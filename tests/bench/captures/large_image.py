@@ -1,6 +1,6 @@
 """Trains a field on a generated image that is larger than the memory it may take, and prints what that took.
 
-    python tests/bench/large_image.py [--side 32768] [--folder build/large-image] [-- OPTIONS OF luxel train]
+    python tests/bench/captures/large_image.py [--side 32768] [--folder build/large-image] [-- OPTIONS OF luxel train]
 
 Writes the image once into FOLDER (SIDE x SIDE pixels, 3 bytes each, uncompressed TIFF; kept), trains on it from disk in
 a process of its own, and prints the largest resident memory of that process, the largest memory that it allocated

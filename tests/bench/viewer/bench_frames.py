@@ -8,7 +8,7 @@ What it measures
     captured, parts of images that were drawn twice, and bytes that the plans keep.
 
 How to run
-    python tests/bench/bench_frames.py [--kinds sdf volume radiance] [--sizes 1920x1080 3840x2160] [--seconds S]
+    python tests/bench/viewer/bench_frames.py [--kinds sdf volume radiance] [--sizes 1920x1080 3840x2160] [--seconds S]
         [--encoding hash] [--capture FOLDER] [--iterations N] [--device cpu] [--out FILE]
     Prints a table and writes it as JSON. Status 1 where images differ on more than 0.5 % of the pixels.
 """

@@ -6,7 +6,7 @@ What it measures
                wall clock would be on cores that nothing else uses.
 
 How to run
-    python tests/bench/mobile_sam_masks.py CAPTURE [--weights FILE] [--device cpu] [--threads 2] [--part 0 1]
+    python tests/bench/captures/mobile_sam_masks.py CAPTURE [--weights FILE] [--device cpu] [--threads 2] [--part 0 1]
     CAPTURE has images/ and masks/; ``--part I N`` takes each Nth view from the Ith on, and ends with a line of JSON.
 """
 
