@@ -281,11 +281,17 @@ def unranked() -> list[str]:
 
 
 def without_topic() -> list[str]:
-    """Packages whose `__init__.py` does not begin with a sentence about them."""
+    """Packages whose `__init__.py` does not begin with a sentence about them, and folders of cuda/ that its README.md
+    does not list."""
     packages = [path for path in modules().values() if path.name == "__init__.py"]
-    return [
+    silent = [
         str(path.parent) for path in packages if not ast.get_docstring(ast.parse((ROOT / path).read_text()))
     ]
+    listed = (ROOT / "cuda" / "README.md").read_text()
+    folders = {
+        path.parent.relative_to(ROOT / "cuda") for path in (ROOT / "cuda").rglob("*") if path.is_file()
+    }
+    return silent + sorted(f"cuda/{f}" for f in folders if f.name and f"| `{f}/` |" not in listed)
 
 
 def names_in(path: Path) -> set[str]:
