@@ -254,7 +254,7 @@ def test_headlines_take_the_row_that_they_name() -> None:
 def test_markers_are_wanted_once_each() -> None:
     assert document.with_table(README, "new", "x") == README.replace("old figures", "new")
     for text in ("", README + README, f"{document.END}{document.BEGIN}"):
-        with pytest.raises(LuxelError, match=r"x: there is no place"):
+        with pytest.raises(LuxelError, match=r"x: there are no markers"):
             document.with_table(text, "new", "x")
 
 

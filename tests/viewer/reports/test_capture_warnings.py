@@ -147,4 +147,4 @@ def test_the_page_shows_them() -> None:
     notices.append("3 of 9 images are *blurred*.")
     session._status_until = 0.0
     panel.refresh()
-    assert panel._notices.visible and "photographs are \\*blurred\\*" in panel._notices.content
+    assert panel._notices.visible and "images are \\*blurred\\*" in panel._notices.content

@@ -84,7 +84,7 @@ def test_captures_know_the_exposure_of_their_views(toy: Path) -> None:
     assert np.allclose(np.abs(np.diff(ordered)), 2.0, atol=0.05)
     inspection = inspect(capture)
     facts = facts_of(inspection)
-    assert facts["exposure"] == "over 2.0 stops, by EXIF of 16 of 16 photographs"
+    assert facts["exposure"] == "over 2.0 stops, by EXIF of 16 of 16 images"
     views = as_json(inspection, facts)["views"]
     assert {round(abs(view["exposure_stops"])) for view in views} == {1}
     problem = next(f.problem for f in inspection.findings if f.check == "exposure")

@@ -309,7 +309,7 @@ REFUSED: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "circle": (put("nodes", 0, "children", value=[0]), "node 0 has two positions"),
     "crowd": (
         lambda d: d.update(nodes=[{"mesh": 0}] * 3000, scenes=[{"nodes": list(range(3000))}]),
-        "its nodes put 15000 Gaussians into 3000 places",
+        "its nodes put 15000 Gaussians at 3000 positions",
     ),
     "no accessor": (put("meshes", 0, "primitives", 0, "attributes", "POSITION", value=99), "damaged"),
     "no mesh": (put("nodes", 0, "mesh", value=3), "damaged"),

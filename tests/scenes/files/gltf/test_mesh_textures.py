@@ -127,7 +127,7 @@ def test_glb_textures_that_are_wrong(tmp_path, caplog):
 
     for change, problem in (
         (lambda d: d["meshes"][0]["primitives"][0].update(attributes={"POSITION": 0}), "lacks TEXCOORD_0"),
-        (lambda d: d["accessors"][2].update(count=7), "8 positions and 7 places of 2 numbers"),
+        (lambda d: d["accessors"][2].update(count=7), "8 positions and 7 coordinates of 2 numbers"),
         (lambda d: d.update(textures=[]), "the texture 0 of a material, or its image, is not in the file"),
         (lambda d: d["textures"][0].update(source=4), "the texture 0 of a material"),
         (lambda d: d["bufferViews"][-1].update(byteLength=1 << 20), "image 0 has 1048576 bytes"),
