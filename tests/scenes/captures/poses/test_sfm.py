@@ -115,9 +115,7 @@ def test_models_that_contradict_the_photographs_are_refused(tmp_path: Path) -> N
     files: list[Path] = []
     sfm._check_placed(tmp_path, files, contents, PoseReport(score))
     assert "the poses are doubtful" in contents.warnings[0] and ADVICE in contents.warnings[0]
-    with pytest.raises(
-        scenes.CaptureError, match=r"no poses could be estimated: only 20%\. Images must"
-    ):
+    with pytest.raises(scenes.CaptureError, match=r"no poses could be estimated: only 20%\. Images must"):
         sfm._check_placed(tmp_path, files, contents, PoseReport(score, refusal="only 20%"))
 
 
