@@ -49,7 +49,7 @@ class Exposure:
         transmittance: Tensor | None = None,
         background: Tensor | None = None,
     ) -> Tensor:
-        """Colours of rays as the images would show them; gradients by colours, transmittance and the table.
+        """Colours of rays as the training images would show them; gradients by colours, transmittance and the table.
 
         Args:
             rgb: [R, 3].
