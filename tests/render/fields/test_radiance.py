@@ -268,7 +268,7 @@ def test_what_is_refused():
     cpu = torch.device("cpu")
     with pytest.raises(LuxelError, match="has no images"):
         field.evaluate()
-    with pytest.raises(LuxelError, match="needs photographs"):
+    with pytest.raises(LuxelError, match="needs images"):
         field.begin([], cpu)
     views = ring(1, 8)
     with pytest.raises(LuxelError, match="is empty"):
