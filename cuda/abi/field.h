@@ -16,8 +16,8 @@ extern "C" {
  * by the scale and shifted by 0.5; the features at the 2^D surrounding points are interpolated D-linearly. Where all points of
  * a level fit into its entries [offsets[l], offsets[l+1]) they are stored densely, the first axis fastest; otherwise the number
  * of entries is a power of two and the index of a point is hashed, or taken modulo that number. With hashed = 2, blocks of 8
- * neighbouring points (8, 4 x 2, 2 x 2 x 2, 2 x 2 x 2 x 1 for D = 1..4) are stored densely or hashed as a whole; a dense level
- * then has one point more along each axis, rounded up to whole blocks. A position with a NaN coordinate has features 0 and no
+ * neighbouring points (8, 4 x 2, 2 x 2 x 2, 2 x 2 x 2 x 1 for D = 1..4) are stored densely or hashed together; a dense level
+ * then has one point more along each axis, rounded up to full blocks. A position with a NaN coordinate has features 0 and no
  * gradient.
  *
  * bwd_bwd is the vjp of the part of bwd that computes g_x. On the GPU the order of the sums in g_table is not fixed. */
@@ -78,7 +78,7 @@ typedef struct luxel_mlp_args {
   void* g_weights;            /* bwd out  real [P] optional */
   void* workspace;            /* luxel_mlp_fwd_workspace() or _bwd_workspace() bytes, 256-byte aligned */
   int64_t workspace_bytes;
-  const int32_t* live;        /* fwd in [1] optional: number of rows to compute; out of the rows behind them is undefined */
+  const int32_t* live;        /* fwd in [1] optional: number of rows to compute; out of the rows after them is undefined */
   const void* directions;     /* fwd in  real [N,3] unit, optional: x is then [N,I-16], and the other 16 inputs of a row are the
                                  spherical harmonics of its direction, as in colour_inputs. I even; on the GPU only for sizes
                                  that bwd recomputes */
@@ -90,7 +90,7 @@ LUXEL_API int luxel_mlp_fwd(const luxel_mlp_args* args);
 LUXEL_API int luxel_mlp_bwd(const luxel_mlp_args* args);
 
 /* order_positions: sorts positions along a Hilbert curve of 2^20 cells through the unit box, so that neighbours in the list are
- * neighbours in space. Positions are clamped to [0, 1]; those with a NaN are put into the last cell. Positions of one cell keep
+ * neighbours in space. Positions are clamped to [0, 1]; those with a NaN are put into the last cell. Positions of one cell retain
  * their order. */
 typedef struct luxel_order_positions_args {
   int32_t dtype;
@@ -143,7 +143,7 @@ typedef struct luxel_field_args {
   void* workspace;            /* luxel_field_fwd_workspace() or _bwd_workspace() bytes, 256-byte aligned */
   int64_t workspace_bytes;
   const int32_t* live;        /* fwd in [1] optional, only without order and kept: number of rows to compute; out of the
-                                 rows behind them is undefined */
+                                 rows after them is undefined */
 } luxel_field_args;
 LUXEL_API int64_t luxel_field_fwd_workspace(const luxel_field_args* args); /* of pointers only whether they are null */
 LUXEL_API int64_t luxel_field_bwd_workspace(const luxel_field_args* args); /* reads offsets */
@@ -165,7 +165,7 @@ typedef struct luxel_colour_inputs_args {
   const void* g_inputs;       /* bwd in   real [S,F+16] */
   const void* g_density;      /* bwd in   real [S] optional */
   void* g_features;           /* bwd out  real [S,F] */
-  const int32_t* live;        /* fwd in [1] optional: number of samples to compute; outputs behind them are not written */
+  const int32_t* live;        /* fwd in [1] optional: number of samples to compute; outputs after them are not written */
 } luxel_colour_inputs_args;
 LUXEL_API int luxel_colour_inputs_fwd(const luxel_colour_inputs_args* args);
 LUXEL_API int luxel_colour_inputs_bwd(const luxel_colour_inputs_args* args);

@@ -56,7 +56,7 @@ typedef struct luxel_trace_rays_args {
   int32_t* face;              /* out [N] number of the triangle; -1: none */
   void* weights;              /* out real [N,2] barycentric coordinates of corners b and c; 0 without a triangle, as the next */
   void* t;                    /* out real [N] distance, in lengths of the direction */
-  uint8_t* front;             /* out [N] 1: the corners run anticlockwise seen from the origin */
+  uint8_t* front;             /* out [N] 1: the corners run anticlockwise viewed from the origin */
 } luxel_trace_rays_args;
 LUXEL_API int luxel_trace_rays(const luxel_trace_rays_args* args);
 

@@ -18,7 +18,7 @@ enum { LUXEL_CORNERS = 8 };
 enum { LUXEL_LENS = 8 };
 /* Numbers of a rolling shutter, see cuda/math/camera/shutter.h. */
 enum { LUXEL_SHUTTER = 8 };
-/* Policies of the tile rasterizer: how a primitive is drawn, by its place in cuda/math/raster/policies.h. */
+/* Policies of the tile rasterizer: how a primitive is rendered, by its position in cuda/math/raster/policies.h. */
 enum { LUXEL_MULTI_EDGE = 1, LUXEL_HAS_ABSOLUTE = 2, LUXEL_PIXEL_DEPTH = 4 };
 /* The name of a policy, null if there is no such number; with R, the numbers of a splat, which starts with x, y (px), opacity, depth;
  * PIECE, the instances of a piece, into which the list of a tile is divided on the GPU; and flags: alpha is a loop over edges, slots
@@ -64,7 +64,7 @@ typedef struct luxel_projection {
   double adam_beta1;
   double adam_beta2;
   double adam_eps;
-  int32_t adam_visible_only;  /* 1: rows that no camera saw keep parameters and moments, whatever their gradient */
+  int32_t adam_visible_only;  /* 1: rows that no camera observed retain parameters and moments, whatever their gradient */
   int32_t adam_active_sh_only; /* 1: coefficients above sh_degree are skipped. Equivalent to a full update while their
                                  moments are 0, that is as long as sh_degree has never been higher */
   int32_t adam_keep_sh_rest;  /* 1: sh_rest and its moments stay unchanged */
@@ -156,7 +156,7 @@ LUXEL_API int luxel_project_gaussians4d_bwd(const luxel_project_gaussians4d_args
  * splats [C,N,28]: x, y (px, of the centroid), opacity (after the mask), depth (z of the centroid), delta z, sigma z,
  * number of edges M, reach (alpha is below 1/255 wherever L_j is above it for some edge j), the box outside of which alpha is
  * below 1/255 (px: min x, min y, max x, max y), then x, y of the M corners relative to the centroid (px), clockwise
- * as seen in the image, and zeros. L_j(q) = (b_y - a_y) (q_x - a_x) - (b_x - a_x) (q_y - a_y) from corner a to the next, b.
+ * as visible in the image, and zeros. L_j(q) = (b_y - a_y) (q_x - a_x) - (b_x - a_x) (q_y - a_y) from corner a to the next, b.
  * values [C,N,D]: rgb (3), then depth (1) if with_depth.
  * Rows of culled convexes are left unwritten; tile_counts is 0 for them. Centroid depths outside of (max(near_plane, 0.2), far_plane)
  * are culled. Of g_splats only opacity, delta z, sigma z and corners are read. The statistics are: sum of the gradient by
@@ -173,7 +173,7 @@ typedef struct luxel_project_convexes_args {
   const void* opacity_logits; /* in  real [N] */
   const void* sh_dc;          /* in  real [N,3] */
   const void* sh_rest;        /* in  real [N,sh_stride,3], null if sh_stride is 0 */
-  const void* mask_logits;    /* in  real [N]; drawn if the sigmoid is above 0.01, with the sigmoid's gradient (straight-through) */
+  const void* mask_logits;    /* in  real [N]; visible if sigmoid is above 0.01, with the sigmoid's gradient (straight-through) */
   int32_t points_each;        /* K, 3..LUXEL_CORNERS */
   void* g_points;             /* bwd out  real [N,K,3], every row written, as in the next six */
   void* g_log_delta;          /* bwd out  real [N] */

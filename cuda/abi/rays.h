@@ -92,8 +92,8 @@ LUXEL_API int luxel_march_rays(const luxel_march_rays_args* args);
 /* visible_samples: compacts the samples of march_rays to those that contribute to their pixel.
  *
  * With optical depths tau and transmittances T as in composite, the samples of a ray before the first with T below
- * min_transmittance are kept; if min_alpha is above 0, only those of them with 1 - exp(-tau) >= min_alpha. Order and
- * capacity are handled as in march_rays. Counters have the same meaning, for the kept samples; rays that did not fit are those
+ * min_transmittance are retained; if min_alpha is above 0, only those of them with 1 - exp(-tau) >= min_alpha. Order and
+ * capacity are handled as in march_rays. Counters have the same meaning, for the retained samples; rays that did not fit are those
  * of both stages. M: capacity of march_rays. */
 typedef struct luxel_visible_samples_args {
   int32_t dtype;
@@ -110,7 +110,7 @@ typedef struct luxel_visible_samples_args {
   int32_t* live;              /* inout [1] optional: number of rays in use in the next step; see target and raw_target */
   int32_t count;              /* R */
   int32_t capacity;           /* S */
-  int32_t target;             /* above 0: kept samples per step to aim for. live becomes the number of rays that would have
+  int32_t target;             /* above 0: retained samples per step to aim for. live becomes the number of rays that would have
                                  had so many, changed by at most a factor of 2 and clamped to [1,R] */
   int32_t raw_target;         /* above 0, with target: live is also limited to the rays that would have had so many raw
                                  samples */
@@ -173,10 +173,10 @@ LUXEL_API int luxel_composite_bwd(const luxel_composite_args* args);
  * transmittance is below min_transmittance or that have no sample left, and lists the others (the active rays). Counts stay on
  * the device.
  *
- * With `part` the pixels form whole rows of the image, and rays are numbered along tiles of 8 x 8 pixels (smaller at the right
+ * With `part` the pixels form full rows of the image, and rays are numbered along tiles of 8 x 8 pixels (smaller at the right
  * and the lower edge), so that neighbours in the list are neighbours in space; rgb, transmittance and depth are in row order
  * all the same. */
-enum { LUXEL_WAVE_STATE = 8 }; /* numbers that a ray keeps between waves */
+enum { LUXEL_WAVE_STATE = 8 }; /* numbers that a ray stores between waves */
 typedef struct luxel_render_wave_args {
   int32_t dtype;
   int32_t device;

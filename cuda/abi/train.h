@@ -1,4 +1,4 @@
-/* The C ABI of training primitives from photographs: losses, optimiser, the views of a step, densification.
+/* The C ABI of training primitives from images: losses, optimiser, the views of a step, densification.
  *
  * Letters: N primitives, C cameras, V training views, B views of a step, P parameters of a view, H W image. */
 #ifndef LUXEL_ABI_TRAIN_H
@@ -13,7 +13,7 @@ extern "C" {
 /* photometric_loss: (1 - ssim_weight) L1 + ssim_weight (1 - SSIM) (Wang et al. 2004; 11 taps, sigma 1.5).
  *
  * Both are means over pixels and channels; with a weight, weighted means. Both images are padded with 0.
- * valid = 1 leaves out the SSIM of pixels whose window leaves the image (5 at each border; L1 keeps them).
+ * valid = 1 leaves out the SSIM of pixels whose window leaves the image (5 at each border; L1 includes them).
  * Where the weight is not above 0 the rendered pixel is treated as equal to the target, in its neighbours' windows
  * too, and its gradient is 0. Sums have a fixed order: the same input gives the same bits. */
 typedef struct luxel_photometric_loss_args {
@@ -303,7 +303,7 @@ LUXEL_API int64_t luxel_velocity_consistency_workspace(const luxel_velocity_cons
 LUXEL_API int luxel_velocity_consistency_fwd(const luxel_velocity_consistency_args* args);
 LUXEL_API int luxel_velocity_consistency_bwd(const luxel_velocity_consistency_args* args);
 
-/* view_exposure: renders as photographs of another exposure and white balance would show them.
+/* view_exposure: renders as images of another exposure and white balance would show them.
  *
  * With x = image - transmittance background, y = diag(exp(parameters)) x (P = 3), or y = x + A x + (1 - transmittance) b
  * with A the first nine parameters, row by row, and b the others (P = 12), or y = cover f(x / cover) with cover = 1 -
@@ -347,7 +347,7 @@ typedef struct luxel_view_pose_args {
 LUXEL_API int luxel_view_pose_fwd(const luxel_view_pose_args* args);
 LUXEL_API int luxel_view_pose_bwd(const luxel_view_pose_args* args);
 
-/* view_adam: Adam on the rows of the views of a step, then what all views share is taken out of the whole table. */
+/* view_adam: Adam on the rows of the views of a step, then what all views share is taken out of the full table. */
 typedef struct luxel_view_adam_args {
   int32_t dtype;
   int32_t device;

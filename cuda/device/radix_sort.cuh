@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(kSortThreads, kItems <= 8 ? 4 : 3) radix_pass_
     zeros.write(pass.next_words + static_cast<int64_t>(tile) * kDigits + own);
   }
 
-  // One scan for both: index in the tile (low 32 bits) and in the whole output (high 32 bits).
+  // One scan for both: index in the tile (low 32 bits) and in the full output (high 32 bits).
   uint64_t sums[kOwn], sum = 0;
 #pragma unroll
   for (int k = 0; k < kOwn; ++k) {

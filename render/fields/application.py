@@ -1,4 +1,4 @@
-"""An application: a field together with how it is trained, drawn, scored and exported."""
+"""An application: a field together with how it is trained, rendered, scored and exported."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Application(nn.Module, ABC):
             `region`; None: it has no density.
         moves, antialiases, resizable: as of `luxel.render.primitives.parameters.Parameters`, which the viewer reads of
             both; all False.
-        flat: whether it is drawn as a plane seen from +z, which a viewer moves and scales instead of turning it.
+        flat: whether it is rendered as a plane visible from +z, which a viewer moves and scales instead of turning it.
 
     Attributes:
         config: of this field.
@@ -126,15 +126,15 @@ class Application(nn.Module, ABC):
     def after_step(self, step: int) -> None:
         """Called after step number ``step`` (from 0) with the updated parameters; not part of a captured step."""
 
-    def kept_samples(self) -> dict[str, Tensor]:
-        """Samples, by name, that later batches are drawn from; empty unless an application keeps some.
+    def stored_samples(self) -> dict[str, Tensor]:
+        """Samples, by name, that later batches are drawn from; empty unless an application stores some.
 
         A checkpoint holds them, and a resumed run restores them in place after `begin`.
         """
         return {}
 
     def auxiliary_parameters(self) -> dict[str, Tensor]:
-        """What is learnt of the training data beside the field, by name: leaves of autograd on the device.
+        """What is learnt of the training data alongside the field, by name: leaves of autograd on the device.
 
         Known after `begin`; part of checkpoints, but not of the field's file, since drawing does not need them.
         """
@@ -169,7 +169,7 @@ class Application(nn.Module, ABC):
         """Scores on the data of `begin`, for example {"psnr": 41.2} (dB); may wait for the device."""
 
     def image_size(self) -> tuple[int, int] | None:
-        """Width and height in pixels of an application that is an image as a whole; None for all others."""
+        """Width and height in pixels of an application that is an image itself; None for all others."""
         return None
 
     def bands(
@@ -179,12 +179,12 @@ class Application(nn.Module, ABC):
 
         Args:
             width, height: of the result, pixels.
-            window: left, top, right and bottom of the part, as shares of the whole image.
+            window: left, top, right and bottom of the part, as shares of the full image.
         """
-        raise NotImplementedError(f"A field of {self.kind!r} is drawn by a camera")
+        raise NotImplementedError(f"A field of {self.kind!r} is rendered by a camera")
 
     def render_size(self, width: int, height: int) -> Tensor:
-        """The whole image at a resolution, [H, W, 3] in [0, 1], of an application that has an `image_size`."""
+        """The full image at a resolution, [H, W, 3] in [0, 1], of an application that has an `image_size`."""
         return torch.cat(list(self.bands(width, height)))
 
     def surface(self, resolution: int, level: float | None = None) -> TriangleMesh:
@@ -226,7 +226,7 @@ class Application(nn.Module, ABC):
         return {"count": self.count}
 
     def detach(self) -> Self:
-        """Itself: drawing keeps no gradients."""
+        """Itself: drawing stores no gradients."""
         return self
 
     @property
@@ -241,7 +241,7 @@ class Application(nn.Module, ABC):
 
     @property
     def centres(self) -> Tensor:
-        """Points that outline what is drawn, [P, 3]: the corners of the unit cube, unless a subclass overrides it."""
+        """Points that outline what is rendered, [P, 3]: corners of the unit cube unless overridden."""
         corners = torch.tensor([0.0, 1.0], device=self.device)
         return torch.cartesian_prod(corners, corners, corners)
 

@@ -25,17 +25,17 @@ class Configuration(NamedTuple):
     """The options of an application's training, which are known without importing it.
 
     Args:
-        place: module and class, a dataclass.
+        target: module and class, a dataclass.
         defaults: values that differ from those of the class.
     """
 
-    place: str = "luxel.render.fields.config:FieldConfig"
+    target: str = "luxel.render.fields.config:FieldConfig"
     defaults: Mapping[str, Any] = {}
 
     @property
     def type(self) -> type[Any]:
         """The class, `luxel.render.fields.config.FieldConfig` or one derived from it."""
-        return _imported(self.place)
+        return _imported(self.target)
 
 
 # Of luxel's own applications, whose classes take these values. Those of others are taken from their classes.
@@ -63,7 +63,7 @@ def application_type(name: str) -> type[Any]:
     Raises:
         LuxelError: there is none of this name.
     """
-    return _imported(_place(name))
+    return _imported(_target(name))
 
 
 def configuration_of(name: str) -> tuple[type[Any], Mapping[str, Any]]:
@@ -72,14 +72,14 @@ def configuration_of(name: str) -> tuple[type[Any], Mapping[str, Any]]:
     Raises:
         LuxelError: there is no such application.
     """
-    _place(name)
+    _target(name)
     if name in CONFIGURATIONS:
         return CONFIGURATIONS[name].type, CONFIGURATIONS[name].defaults
     application = application_type(name)
     return application.config_type, application.training_defaults
 
 
-def _place(name: str) -> str:
+def _target(name: str) -> str:
     """Module and class of an application, of a name that exists."""
     entry = APPLICATIONS.get(name) if isinstance(name, str) else None
     if entry is None:
@@ -87,8 +87,8 @@ def _place(name: str) -> str:
     return entry
 
 
-def _imported(place: str) -> type[Any]:
-    module, _, cls = place.partition(":")
+def _imported(target: str) -> type[Any]:
+    module, _, cls = target.partition(":")
     return getattr(importlib.import_module(module), cls)
 
 

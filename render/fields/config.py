@@ -52,8 +52,8 @@ class FieldConfig(Options):
     linear: bool = False
     """Fields of images: colours are linear and unbounded; chosen by the data, for HDR images."""
     log2_entries: Annotated[int, Bounds(3, 28)] | None = None
-    """Logarithm to base 2 of the largest number of entries of a level, 3 to 28; None: 19, for radiance fields of whole
-    places 19 to 24 by the number of pixels."""
+    """Logarithm to base 2 of the largest number of entries of a level, 3 to 28; None: 19, for radiance fields of full
+    scenes 19 to 24 by the number of pixels."""
     hashing: HashingName | None = None
     """What a hash encoding hashes. spatial: single points; blocks: blocks of 8 neighbouring points, which are stored
     together. None: blocks, but spatial with --backend tiny-cuda-nn."""
@@ -67,7 +67,7 @@ class FieldConfig(Options):
     """On a GPU, compute networks in float32 instead of half precision on tensor cores; slower."""
     backend: FieldBackend = "luxel"
     """Kernels that evaluate the field: luxel's, or tiny-cuda-nn's (needs an NVIDIA GPU and the module `tinycudann`). A
-    resumed run keeps its backend."""
+    resumed run retains its backend."""
     steps: Steps = 10_000
     """Training steps."""
     seconds: Positive | None = None
@@ -87,7 +87,7 @@ class FieldConfig(Options):
     sparse: bool = False
     """Adam skips table entries without a gradient in a step."""
     ema: ShareBelow1 = 0.95
-    """Decay of the running mean of all parameters, which is what is drawn and evaluated; 0: no mean."""
+    """Decay of the running mean of all parameters, which is what is rendered and evaluated; 0: no mean."""
     schedule: ScheduleName = "steps"
     """When the learning rate decays. steps: at `decay_from` and every `decay_every` steps after it; shares: at 1/2, 3/4
     and 9/10 of the steps, or of `seconds` where that is earlier."""
@@ -112,7 +112,7 @@ class FieldConfig(Options):
     checkpoint_minutes: Annotated[float, Bounds(0, 10**6, stated=False)] = 5.0
     """Longest time between checkpoints in minutes; 0: only by steps and at the end."""
     keep: Annotated[int, Bounds(1, 10**6, stated=False)] = 2
-    """Number of newest checkpoints that are kept."""
+    """Number of newest checkpoints that are retained."""
 
     def with_finest(self, points: int) -> FieldConfig:
         """A copy with this number of points along an axis of the finest level."""
@@ -198,10 +198,10 @@ class FieldConfig(Options):
             raise LuxelError(f"config.json: {error.problem}", error.remedy) from None
         unknown = values.keys() - {field.name for field in dataclasses.fields(config_type)}
         foreign = {name for name in unknown if option_owners(name)}
-        kept = {name: v for name, v in values.items() if name not in foreign and name != "field"}
-        kept = {"hashing": "spatial", **kept}
-        known = from_plain(config_type, kept, "")
-        return dataclasses.replace(defaults(application), **{name: getattr(known, name) for name in kept})
+        own = {name: v for name, v in values.items() if name not in foreign and name != "field"}
+        own = {"hashing": "spatial", **own}
+        known = from_plain(config_type, own, "")
+        return dataclasses.replace(defaults(application), **{name: getattr(known, name) for name in own})
 
 
 def config_of_run(folder: Path, body: dict[str, Any]) -> FieldConfig:

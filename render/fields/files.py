@@ -78,12 +78,12 @@ class _BoundedAllocations(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def _require_finite(place: str, application: Application) -> None:
+def _require_finite(path: str, application: Application) -> None:
     """Raises LuxelError for parameters that are NaN or infinite: no part of a network can be left out."""
     broken = {name: int((~p.isfinite()).sum()) for name, p in application.named_parameters()}
     if any(broken.values()):
         counts = ", ".join(f"{name} {count:,}" for name, count in broken.items() if count)
-        raise LuxelError(f"{place}: parameters of the field are not finite ({counts}).", "Train it again.")
+        raise LuxelError(f"{path}: parameters of the field are not finite ({counts}).", "Train it again.")
 
 
 def field_of_checkpoint(checkpoint: Checkpoint) -> Application:

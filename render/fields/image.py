@@ -30,7 +30,7 @@ class ImageField(Application):
     Positions run over the unit square whatever the image's shape, x to the right and y downwards. The loss is the
     squared error of sRGB values, of the image interpolated between pixel centres at random positions.
 
-    Drawn by a camera it is a plane at z = 0 that faces +z, from (0, 0) at the lower left to (1, height / width).
+    Rendered by a camera it is a plane at z = 0 that faces +z, from (0, 0) at the lower left to (1, height / width).
 
     Attributes:
         size: buffer, width and height of the image in pixels, int64 [2].
@@ -52,7 +52,7 @@ class ImageField(Application):
         self.tiles = TileOptions()
         self._image: Tensor | None = None
         self._pool: TilePool | None = None
-        self.register_load_state_dict_post_hook(lambda *_: self._keep_aspect())
+        self.register_load_state_dict_post_hook(lambda *_: self._store_aspect())
 
     @classmethod
     def adapt_config(cls, config: FieldConfig, data: Any) -> FieldConfig:
@@ -82,19 +82,19 @@ class ImageField(Application):
         if isinstance(data, HdrImage):
             self._image = torch.from_numpy(np.ascontiguousarray(data.pixels, np.float32)).to(device)
             self.size.copy_(torch.tensor([self._image.shape[1], self._image.shape[0]]))
-            self._keep_aspect()
+            self._store_aspect()
             return
         if isinstance(data, TiledImage):
             self._pool = TilePool(data, self.tiles, self.config.seed, device)
             self.size.copy_(torch.tensor([data.width, data.height]))
-            self._keep_aspect()
+            self._store_aspect()
             return
         image = torch.as_tensor(_checked(data))
         if image.is_floating_point():
             image = image.clamp(0, 1).mul(255).round().to(torch.uint8)
         self._image = image.to(device).contiguous()
         self.size.copy_(torch.tensor([image.shape[1], image.shape[0]]))
-        self._keep_aspect()
+        self._store_aspect()
 
     def before_step(self, step: int) -> None:
         """Replaces some of the tiles of an image on disk."""
@@ -121,11 +121,11 @@ class ImageField(Application):
         with torch.no_grad():
             distance = -origins[:, 2] / directions[:, 2]
             at = origins + distance[:, None] * directions
-            place = torch.stack([at[:, 0], 1 - at[:, 1] / self._aspect], -1)
-            hit = (distance > 0) & ((place >= 0) & (place <= 1)).all(-1)
-            colours = in_chunks(self.colours, place.nan_to_num(0.5), CHUNK)
-            behind = torch.zeros(3, device=self.device) if background is None else background.to(colours)
-            return torch.where(hit[:, None], colours, behind).reshape(camera.height, camera.width, 3)
+            position = torch.stack([at[:, 0], 1 - at[:, 1] / self._aspect], -1)
+            hit = (distance > 0) & ((position >= 0) & (position <= 1)).all(-1)
+            colours = in_chunks(self.colours, position.nan_to_num(0.5), CHUNK)
+            background = torch.zeros(3, device=self.device) if background is None else background.to(colours)
+            return torch.where(hit[:, None], colours, background).reshape(camera.height, camera.width, 3)
 
     def image_size(self) -> tuple[int, int]:
         """Width and height of the image that it was trained on, in pixels."""
@@ -145,8 +145,8 @@ class ImageField(Application):
         ) + top
         for rows in y.float().split(max(1, CHUNK // width)):
             with torch.no_grad():
-                places = torch.cartesian_prod(rows, x.float()).flip(-1)
-                yield self.colours(places).reshape(len(rows), width, 3)
+                positions = torch.cartesian_prod(rows, x.float()).flip(-1)
+                yield self.colours(positions).reshape(len(rows), width, 3)
 
     def colours(self, positions: Tensor) -> Tensor:
         """Colours in [0, 1] at positions [S, 2] in spatially coherent order, as pixels are, [S, 3].
@@ -182,7 +182,7 @@ class ImageField(Application):
         corners = torch.tensor([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]], device=self.device)
         return corners * torch.tensor([1.0, self._aspect, 1.0], device=self.device)
 
-    def _keep_aspect(self) -> None:
+    def _store_aspect(self) -> None:
         """Copies height over width of the plane to the host, so that drawing does not wait for the device."""
         width, height = self.size.tolist()
         self._aspect = height / width

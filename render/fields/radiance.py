@@ -33,7 +33,7 @@ MARCH_TENSORS = ("box", "live", "occupancy.densities", "occupancy.bits")
 
 
 class RadianceField(Application):
-    """Density and colour at a point, seen from a direction.
+    """Density and colour at a point, viewed from a direction.
 
     Müller et al. 2022, "Instant Neural Graphics Primitives", section 5.4: a hash grid and a network of one hidden layer
     give 16 features, of which the first is the density; they and 16 spherical harmonics of the direction go through two
@@ -41,11 +41,11 @@ class RadianceField(Application):
     evaluates the density alone at more samples than a batch, and trains on those that are visible (unless `marched` is
     0); its number of rays is adapted to the number of samples per ray. Density is per longest side of the box.
 
-    With ``extent`` other than "box", it is of a whole place: rays are marched through cascades of boxes
+    With ``extent`` other than "box", it is of a full scene: rays are marched through cascades of boxes
     around that box, in
     steps that grow with the distance, and a network of the direction gives the colour behind them.
 
-    Subclasses may set other ``cells`` and ``places``, for example for small scenes.
+    Subclasses may set other ``cells`` and ``diagonal_samples``, for example for small scenes.
     """
 
     kind: ClassVar[str] = "radiance"
@@ -54,7 +54,7 @@ class RadianceField(Application):
     data_type = "capture"
     surface_level = 50.0
     cells: ClassVar[int] = 128  # of the occupancy grid, along each axis
-    places: ClassVar[int] = 1024  # along the diagonal of the box
+    diagonal_samples: ClassVar[int] = 1024  # along the diagonal of the box
 
     config: RadianceConfig
 
@@ -63,8 +63,8 @@ class RadianceField(Application):
         self.density = field_of(config, 3, FEATURES)
         self.density.coherent = True  # samples along rays, cells in their order
         self.colour = mlp_of(config, FEATURES + HARMONICS, 3)
-        self.march = March(config, self.cells, self.places)
-        self.sky = Sky(config.precise, config.seed + 3) if config.whole and config.sky else None
+        self.march = March(config, self.cells, self.diagonal_samples)
+        self.sky = Sky(config.precise, config.seed + 3) if config.full_scene and config.sky else None
         self.rays = CaptureRays(config, self.sky)
         self._snapshot: Snapshot | None = None
         self._register_state_dict_hook(_with_names_of_files)
@@ -99,8 +99,8 @@ class RadianceField(Application):
             LuxelError: there are no images, one has another size than its camera says, or the box is empty.
         """
         self.march.begin(self.rays.begin(data, device))
-        if self.config.whole:
-            near = self.rays.begin_behind_nearest(self.region.size)
+        if self.config.full_scene:
+            near = self.rays.begin_before_nearest(self.region.size)
             self.march.restrict(self.rays.cameras, near)
 
     def draw_batch(self, generator: torch.Generator) -> RayBatch:
@@ -111,7 +111,7 @@ class RadianceField(Application):
         """The Huber loss of the colours, averaged over rays and channels, and the terms that the options add."""
         samples = self.samples(batch)
         density, colour = self.evaluate_at(samples.positions, samples.directions)
-        seen = composite(
+        composited = composite(
             density,
             colour,
             samples.dt,
@@ -124,15 +124,15 @@ class RadianceField(Application):
             growth=self.region.growth,
             unit=DISTORTION_UNIT if self.config.distortion else 0.0,
         )
-        rgb = seen.rgb
+        rgb = composited.rgb
         if self.rays.alters:
-            rgb = self.rays.shown(rgb, seen.transmittance, batch, counting_rays(batch, samples))
+            rgb = self.rays.shown(rgb, composited.transmittance, batch, counting_rays(batch, samples))
         total = torch.nn.functional.huber_loss(rgb, batch.targets, reduction="sum", delta=self.config.huber)
         if self.config.distortion:
             given = self.loss_scalars
             weight = 3 * self.config.distortion if given is None else given[0]
-            total = total + weight * seen.distortion.sum()
-        rays = samples.counters[RAYS] - samples.counters[LEFT_OUT]  # rays without room have no loss
+            total = total + weight * composited.distortion.sum()
+        rays = samples.counters[RAYS] - samples.counters[LEFT_OUT]  # rays beyond the capacity have no loss
         mean = total / (3 * rays.clamp_min(1))
         return mean if self.rays.exposure is None else mean + self.rays.exposure.penalty()
 
@@ -178,7 +178,7 @@ class RadianceField(Application):
     def layers(self, camera: Camera, background: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Colours [H, W, 3], alpha [H, W], and the mean distance along the ray by weight, [H, W]; as `render`."""
         if self.sky is not None:
-            sky = self.sky.behind(camera)  # before the wait at the end of a frame
+            sky = self.sky.image(camera)  # before the wait at the end of a frame
             colours, alpha, depth = self._march(camera, None)
             return torch.addcmul(colours, 1 - alpha[..., None], sky), alpha, depth
         return self._march(camera, background)
@@ -189,7 +189,7 @@ class RadianceField(Application):
 
         def query(x: Tensor, directions: Tensor | None, live: Tensor | None = None) -> tuple[Tensor, Tensor]:
             assert directions is not None
-            colour, density = self.colour.beside_directions(evaluate(x, live), directions, live)
+            colour, density = self.colour.with_directions(evaluate(x, live), directions, live)
             return density, colour
 
         counts = evaluate.supports_live_count() and self.colour.joins_directions()

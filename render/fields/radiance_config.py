@@ -14,12 +14,12 @@ ExposureName = Literal["none", "gain", "affine"]
 
 FALL = 0.75  # share of the run in which the weight of the distortion changes
 LEVELS = 48  # equal ratios by which it does
-DRAWN_TRANSMITTANCE = 4e-3  # of whole places: a level of 8 bits
-DRAWN_STEPS = 1.25  # of whole places: of the training's
+DRAWN_TRANSMITTANCE = 4e-3  # of full scenes: a level of 8 bits
+DRAWN_STEPS = 1.25  # of full scenes: of the training's
 
 
 class Drawing(NamedTuple):
-    """How rays are marched when images are drawn.
+    """How rays are marched when images are rendered.
 
     Attributes:
         transmittance: a ray ends where its transmittance falls below.
@@ -38,53 +38,53 @@ class RadianceConfig(FieldConfig):
 
     marched: Annotated[int, Bounds(0, 64)] | None = None
     """Batches of samples that are marched and evaluated for density alone, to fill one batch with visible samples;
-    0: a step takes all samples. None: 4, in a whole place 2."""
+    0: a step takes all samples. None: 4, in a full scene 2."""
     least_alpha: ShareBelow1 = 0.0
     """With `marched`: leave out samples whose alpha is below this."""
     huber: Positive = 0.1
     """Error of a colour, in [0, 1], above which the loss grows linearly."""
     extent: ExtentName = "auto"
-    """What the field represents. box: what is in a box. contracted: the whole place, by coordinates that are contracted
-    outside of an inner box (Barron et al. 2022, Mip-NeRF 360). cascades: the whole place, by even coordinates of the
+    """What the field represents. box: what is in a box. contracted: the full scene, by coordinates that are contracted
+    outside of an inner box (Barron et al. 2022, Mip-NeRF 360). cascades: the full scene, by even coordinates of the
     outermost of several boxes. auto: a box where images have alpha, otherwise cascades."""
     cascades: Annotated[int, Bounds(1, MAX_CASCADES)] | None = None
-    """Boxes of a whole place, each twice as large as the one before, with an occupancy grid each, 1 to 16;
+    """Boxes of a full scene, each twice as large as the one before, with an occupancy grid each, 1 to 16;
     None: as many as hold the cameras and nearly all points."""
     growth: Annotated[float, Bounds(0, 0.5)] | None = None
-    """In a whole place, steps along rays are at least this fraction of the distance; None: 1/256."""
+    """In a full scene, steps along rays are at least this fraction of the distance; None: 1/256."""
     distortion: Weight | None = None
     """Weight of the distortion loss, which draws the weights along a ray together (Barron et al. 2022, equation 15);
-    None: 0.01 in a whole place, otherwise 0."""
+    None: 0.01 in a full scene, otherwise 0."""
     distortion_final: Weight | None = None
     """Weight of the distortion loss in the last quarter of the run, to which it changes from `distortion` by equal
     ratios; None: as `distortion`, and 3e-4 where that is not given either."""
     exposure: ExposureName = "none"
     """Learn how the exposure and white balance of each training image differ from the others'. gain: a factor per
-    channel; affine: a matrix and an offset; none: for photographs of one exposure."""
+    channel; affine: a matrix and an offset; none: for images of one exposure."""
     drawn_transmittance: ShareBelow1 | None = None
-    """Drawing: rays end where their transmittance falls below this; None: 1e-4, in a whole place 4e-3."""
+    """Drawing: rays end where their transmittance falls below this; None: 1e-4, in a full scene 4e-3."""
     drawn_threshold: Annotated[float, Bounds(1, 1e6)] = 1.0
     """Drawing: least density of occupied cells, as a multiple of the training's; larger values leave out thin fog."""
     drawn_steps: Annotated[float, Bounds(0.25, 16)] | None = None
-    """Drawing: length of steps along rays, as a multiple of the training's; None: 1, in a whole place 1.25."""
+    """Drawing: length of steps along rays, as a multiple of the training's; None: 1, in a full scene 1.25."""
     sky: bool | None = None
-    """Learn the colour behind a whole place by direction; images must have no alpha. None: in a whole place
+    """Learn the colour behind a full scene by direction; images must have no alpha. None: in a full scene
     whose images have none."""
 
     @property
-    def rooms(self) -> int:
+    def marched_batches(self) -> int:
         """`marched`, resolved."""
-        return self.marched if self.marched is not None else 2 if self.whole else 4
+        return self.marched if self.marched is not None else 2 if self.full_scene else 4
 
     @property
-    def whole(self) -> bool:
-        """Whether the field is of a whole place; not before "auto" is resolved."""
+    def full_scene(self) -> bool:
+        """Whether the field is of a full scene; not before "auto" is resolved."""
         return self.extent in ("contracted", "cascades")
 
     @property
     def drawing(self) -> Drawing:
-        """How rays are marched when images are drawn."""
-        usual = Drawing(DRAWN_TRANSMITTANCE, 1.0, DRAWN_STEPS) if self.whole else Drawing()
+        """How rays are marched when images are rendered."""
+        usual = Drawing(DRAWN_TRANSMITTANCE, 1.0, DRAWN_STEPS) if self.full_scene else Drawing()
         ends = usual.transmittance if self.drawn_transmittance is None else self.drawn_transmittance
         steps = usual.steps if self.drawn_steps is None else self.drawn_steps
         return Drawing(ends, self.drawn_threshold, steps)
@@ -107,7 +107,7 @@ class RadianceConfig(FieldConfig):
     def problems(self) -> list[tuple[bool, str]]:
         """As of all fields; a box has no surroundings."""
         surroundings = (self.cascades or 1) > 1 or bool(self.growth) or bool(self.sky)
-        # Open options are those of a whole place, or refused once the capture has decided against one.
+        # Open options are those of a full scene, or refused once the capture has decided against one.
         constant = self.distortion == 0 or (self.distortion is None and self.extent == "box")
         return [
             *super().problems(),

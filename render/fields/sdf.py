@@ -96,9 +96,9 @@ class SdfField(Application):
     def begin(self, data: Any, device: torch.device) -> None:
         """Takes a mesh.
 
-        If it is closed, where necessary after vertices at the same place have been merged, inside is what the triangles
-        enclose, whether they all face outwards or inwards; otherwise inside is where most of several rays cross it an
-        odd number of times.
+        If it is closed, where necessary after vertices at the same position have been merged, inside is what the
+        triangles enclose, whether they all face outwards or inwards; otherwise inside is where most of several rays
+        cross it an odd number of times.
 
         Args:
             data: a `TriangleMesh`, or whatever has ``xyz`` [V, 3] and ``faces`` [F, 3].
@@ -141,7 +141,7 @@ class SdfField(Application):
         """Discards the coarse grid, which was computed from the previous parameters."""
         self._forget()
 
-    def kept_samples(self) -> dict[str, Tensor]:
+    def stored_samples(self) -> dict[str, Tensor]:
         """The pool."""
         return {} if self.pool is None else {"pool": self.pool.rows, "pool_next": self.pool.next}
 
@@ -207,15 +207,15 @@ class SdfField(Application):
             camera: one, in the mesh's coordinates.
             background: [3]; None: the sky of `look`.
         """
-        return self._drawn(camera, background, self.look)
+        return self._rendered(camera, background, self.look)
 
     def render_sunlit(
         self, camera: Camera, background: Tensor | None = None, to_sun: tuple[float, float, float] = TO_SUN
     ) -> Tensor:
         """As `render`, with a sun whose shadows are traced and weaker light from the camera and the sky, [H, W, 3]."""
-        return self._drawn(camera, background, replace(self.look, sun_direction=to_sun, **SUNLIT))
+        return self._rendered(camera, background, replace(self.look, sun_direction=to_sun, **SUNLIT))
 
-    def _drawn(self, camera: Camera, background: Tensor | None, look: SurfaceLook) -> Tensor:
+    def _rendered(self, camera: Camera, background: Tensor | None, look: SurfaceLook) -> Tensor:
         """The surface under the light of a look, [H, W, 3]."""
         camera = camera.to(self.device)
         pose = camera.cam_to_world
@@ -258,8 +258,10 @@ class SdfField(Application):
             with torch.no_grad():
                 for x in along.split(planes):
                     shape = (len(x), cells, cells)
-                    places = [x[:, None, None].expand(shape), y.expand(shape), z.expand(shape)]
-                    parts.append(self.field(torch.stack(places, -1).view(-1, 3), coherent=True).view(shape))
+                    positions = [x[:, None, None].expand(shape), y.expand(shape), z.expand(shape)]
+                    parts.append(
+                        self.field(torch.stack(positions, -1).view(-1, 3), coherent=True).view(shape)
+                    )
             self._grid = torch.cat(parts) - SLACK
         return self._grid
 
@@ -355,8 +357,8 @@ def checked_mesh(data: Any) -> TriangleMesh:
     if not len(mesh.faces):
         raise LuxelError("The mesh has no triangles that could be used.", "Export it again, as triangles.")
     if not mesh.is_closed():
-        whole = without_degenerate(merged(mesh))
-        mesh = whole if whole.is_closed() else mesh
+        clean = without_degenerate(merged(mesh))
+        mesh = clean if clean.is_closed() else mesh
     if not mesh.areas().sum() > 0:
         raise LuxelError("The mesh has no area: its triangles are all flat.", "Export it again.")
     return mesh

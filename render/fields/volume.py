@@ -74,7 +74,7 @@ class VolumeField(Application):
         self.register_buffer("peak", torch.ones(()))
         self._truth: Sampler | None = None
         self._cells: Tensor | None = None
-        self._place: tuple[Region, float] | None = None
+        self._marching: tuple[Region, float] | None = None
         self._snapshot: Snapshot | None = None
         self._renderer: WavefrontRenderer | None = None
         self.register_load_state_dict_post_hook(lambda *_: self._forget())
@@ -135,9 +135,9 @@ class VolumeField(Application):
     def render(self, camera: Camera, background: Tensor | None = None) -> Tensor:
         """The volume in constant sunlight, [H, W, 3]; no gradients."""
         region, peak = self._region()
-        behind = self.extent.new_zeros(3) if background is None else background.to(self.extent)
+        background = self.extent.new_zeros(3) if background is None else background.to(self.extent)
         evaluate = self._snapshot = refreshed_snapshot(self.field, self._snapshot)
-        given = camera.to(self.device), region, self.occupied_cells(), behind, peak, DIM
+        given = camera.to(self.device), region, self.occupied_cells(), background, peak, DIM
         if not (counts_on_device(self.device) and evaluate.supports_live_count()):
             layers = render_wavefront_polled(
                 lambda x, directions: (evaluate(x), None), *given, rays=RAYS, rows=ROWS
@@ -192,15 +192,17 @@ class VolumeField(Application):
             planes = []
             for z in along.split(max(1, CHUNK // fine**2)):
                 shape = (len(z), fine, fine)
-                places = torch.stack([x.expand(shape), y.expand(shape), z[:, None, None].expand(shape)], -1)
-                planes.append((evaluate(places.view(-1, 3))[:, 0] > EMPTY).view(shape))
+                positions = torch.stack(
+                    [x.expand(shape), y.expand(shape), z[:, None, None].expand(shape)], -1
+                )
+                planes.append((evaluate(positions.view(-1, 3))[:, 0] > EMPTY).view(shape))
             above = torch.cat(planes).to(torch.float16 if self.device.type == "cuda" else torch.float32)
             above = nn.functional.max_pool3d(above[None, None], 4, 2, 1)[0, 0]
             self._cells = pack_cells(above > 0)
         return self._cells
 
     def render_truth(self, camera: Camera, background: Tensor | None = None) -> Tensor:
-        """The volume that it is trained on, drawn in the same way, [H, W, 3]."""
+        """The volume that it is trained on, rendered in the same way, [H, W, 3]."""
         assert self._truth is not None, "begin comes first"
         return self._march_uniform(self._truth, camera, background)
 
@@ -213,9 +215,9 @@ class VolumeField(Application):
             off = self.render(camera, white) - self.render_truth(camera, white)
             error += float(off.double().square().mean()) / 3
         generator = torch.Generator(self.device).manual_seed(1)
-        places = torch.rand(PROBES, 3, generator=generator, device=self.device)
+        positions = torch.rand(PROBES, 3, generator=generator, device=self.device)
         with torch.no_grad():
-            wrong = (self.values(places) - self._truth(places))[:, 0].abs().mean() / self.peak
+            wrong = (self.values(positions) - self._truth(positions))[:, 0].abs().mean() / self.peak
         return {"psnr": -10 * math.log10(max(error, 1e-12)), "mean_density_error": float(wrong)}
 
     def views(self, side: int) -> list[Camera]:
@@ -241,15 +243,18 @@ class VolumeField(Application):
 
     def _region(self) -> tuple[Region, float]:
         """`region`, and the density for a result of 1; read from the device once."""
-        if self._place is None:
+        if self._marching is None:
             sides = self.extent.tolist()
             resolution = CELLS[self.device.type]
-            self._place = Region((0, 0, 0, *sides), 1 / FIELD_STEPS, resolution=resolution), float(self.peak)
-        return self._place
+            self._marching = (
+                Region((0, 0, 0, *sides), 1 / FIELD_STEPS, resolution=resolution),
+                float(self.peak),
+            )
+        return self._marching
 
     def _forget(self) -> None:
         """Discards what was computed from previous parameters and box."""
-        self._cells = self._place = None
+        self._cells = self._marching = None
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
         """Moves or converts the field; discards what was prepared on the previous device."""
@@ -259,11 +264,11 @@ class VolumeField(Application):
 
     def _march_uniform(self, sample: Sampler, camera: Camera, background: Tensor | None) -> Tensor:
         origins, directions = camera_rays(camera)
-        behind = torch.zeros(3, device=origins.device) if background is None else background
+        background = torch.zeros(3, device=origins.device) if background is None else background
         extent = self.extent
         low = torch.zeros_like(extent)
         colours = march_uniform(
-            lambda x: sample(x / extent), origins, directions, low, extent, 1 / STEPS, behind
+            lambda x: sample(x / extent), origins, directions, low, extent, 1 / STEPS, background
         )
         return colours.clamp(0, 1).reshape(camera.height, camera.width, 3)
 
@@ -285,9 +290,9 @@ class GridVolume(nn.Module):
 
     def forward(self, positions: Tensor) -> Tensor:
         """Density and albedo at positions [S, 3] of the unit cube (x, y, z), [S, 4]."""
-        places = (2 * positions - 1)[None, None, None]
+        coordinates = (2 * positions - 1)[None, None, None]
         values = nn.functional.grid_sample(
-            self.grid, places, mode="bilinear", padding_mode="border", align_corners=False
+            self.grid, coordinates, mode="bilinear", padding_mode="border", align_corners=False
         )
         return values[0, :, 0, 0].T
 

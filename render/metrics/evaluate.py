@@ -140,7 +140,7 @@ def evaluate(
     antialiased: bool = False,
     lpips: bool = True,
     aligned: bool = False,
-    photographed: Callable[[View, Tensor, Tensor, Tensor], Tensor] | None = None,
+    camera_response: Callable[[View, Tensor, Tensor, Tensor], Tensor] | None = None,
     refine: float | None = None,
     depth: Literal["metric", "align"] | None = None,
     known: Mapping[str, ViewScore] | None = None,
@@ -163,7 +163,7 @@ def evaluate(
         lpips: compute LPIPS too; else it is NaN, as for views under 31 pixels a side.
         aligned: compute ``psnr_aligned`` too, which leaves out differences of exposure and white balance; behind images
             with alpha the background keeps its colour.
-        photographed: what the camera of a view makes of a render before that fit, called with view, image [H, W, 3],
+        camera_response: what the camera of a view makes of a render before that fit, called with view, image [H, W, 3],
             transmittance [H, W] and background [3].
         refine: compute ``psnr_refined`` too, with cameras that are moved on the scene as it is; its extent, capture
             units.
@@ -201,8 +201,8 @@ def evaluate(
 
     def fitted(view: View, frame: Any, truth: Tensor, weight: Tensor | None, cut_out: bool) -> Tensor:
         image = frame.rgb
-        if photographed is not None:
-            image = photographed(view, image, 1 - frame.alpha, behind)
+        if camera_response is not None:
+            image = camera_response(view, image, 1 - frame.alpha, behind)
         unexposed = (1 - frame.alpha, behind) if cut_out else None
         return affine_fit(image.clamp(0, 1), truth, weight, unexposed)
 

@@ -98,7 +98,7 @@ class Parameters(ABC):
         """How many values, from channel 3 on, are powers of a depth that varies over the pixels of a primitive.
 
         Args:
-            depth, normals: what is requested beside colours.
+            depth, normals: what is requested in addition to colours.
         """
         return 0
 
@@ -160,7 +160,7 @@ class Parameters(ABC):
             LuxelError: the primitive does not support it.
         """
         raise LuxelError(
-            f"{self.noun} have no size to select by.", "Select them by place, opacity or colour."
+            f"{self.noun} have no size to select by.", "Select them by position, opacity or colour."
         )
 
     @property

@@ -1,6 +1,6 @@
 """Depth of Gaussians as planes: the plane through each centre across its shortest axis, blended, and met by the rays.
 
-The mean of the depths of centres lies before or behind a surface that is seen at an angle, as a Gaussian has one
+The mean of the depths of centres lies in front of or behind a surface that is viewed at an angle, as a Gaussian has one
 depth for all of its pixels. Where the normals N and the distances D of planes to the camera are blended instead, the
 depth of a pixel is D / (N . r), with r the ray of the pixel of length 1 along z: exact for Gaussians in one plane,
 whatever their weights (Chen et al. 2024, "PGSR", section 3.2).

@@ -1,6 +1,6 @@
 """The specification of a primitive, read by training, files, the command line, the viewer and benchmarks.
 
-A new primitive is a folder beside the others with a `PrimitiveSpec`, and one line in `luxel.render.primitives`.
+A new primitive is a folder next to the others with a `PrimitiveSpec`, and one line in `luxel.render.primitives`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Rows(Protocol):
 
 
 class AuxiliaryState(Protocol):
-    """State of a primitive that is kept between steps besides its rows, and the term of the loss that uses it.
+    """State of a primitive that is stored between steps besides its rows, and the term of the loss that uses it.
 
     It is renewed on the device in the steps that `plan` selects on the host; nothing waits for the device. It must be a
     function of the steps that took effect, so that a run resumed from a checkpoint continues as if it had not stopped.
@@ -142,7 +142,7 @@ class PrimitiveMesh(NamedTuple):
 
     xyz: np.ndarray  # float32 [V, 3], world coordinates
     rgb: np.ndarray  # uint8 [V, 3]
-    faces: np.ndarray  # int32 [F, 3], anticlockwise seen from outside
+    faces: np.ndarray  # int32 [F, 3], anticlockwise viewed from outside
     parts: int  # number of primitives that the mesh contains
     left_out: Mapping[str, int]  # numbers of primitives that it does not contain, by reason
 
@@ -157,14 +157,14 @@ class PrimitiveEngine:
 
     Args:
         parameters: its tensors; a class that also has its name, its noun, and how it is displayed (``outputs``,
-            ``antialiases``, ``resizable``, ``moves``) and drawn (``policy`` of the tile rasterizer, ``project``).
+            ``antialiases``, ``resizable``, ``moves``) and rendered (``policy`` of the tile rasterizer, ``project``).
         initialise: makes the primitives that training starts from, of points with finite coordinates.
         from_gaussians: the same scene made of this primitive, row by row; for benchmarks.
         projection: the stage that projects it, whose backward also updates the parameters (`project_adam_`). None: it
             is projected through autograd, for example by the stages of other primitives, and steps take the general
             path.
-        terms: of the loss, with weights among its options, beside those of `luxel.render.train.step.terms`. Terms that
-            read normals need `Parameters.depth_moments` or `Parameters.planar`.
+        terms: of the loss, with weights among its options, in addition to those of `luxel.render.train.step.terms`.
+            Terms that read normals need `Parameters.depth_moments` or `Parameters.planar`.
         auxiliary: makes the state of a run, from the options of the loss; None where there is none.
         on_resolution_change: changes the primitives in place when training continues with images ``factor`` times as
             wide; no gradients, but moments stay. None: nothing depends on the size of images.

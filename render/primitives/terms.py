@@ -1,4 +1,4 @@
-"""Terms of the loss of a training step beside the photometric one, as primitives and training state them."""
+"""Terms of the loss of a training step in addition to the photometric one, as primitives and training state them."""
 
 from __future__ import annotations
 

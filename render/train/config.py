@@ -1,5 +1,4 @@
-"""The configuration of a training run: plain dataclasses that the command line reads and a run folder
-keeps."""
+"""The configuration of a training run: plain dataclasses, read by the command line and stored in the run folder."""
 
 from __future__ import annotations
 
@@ -342,9 +341,9 @@ class TrainConfig(Options):
         values = {name: value for name, value in values.items() if name not in REMOVED_PARTS}
         spec = spec_of(values.get("primitive", "gaussians"))
         for part, names in OF_OTHER_PRIMITIVES.items():
-            if isinstance(held := values.get(part), dict):
+            if isinstance(options := values.get(part), dict):
                 own = {f.name for f in dataclasses.fields(getattr(spec, part))}
-                values[part] = {k: v for k, v in held.items() if k in own or k not in names}
+                values[part] = {k: v for k, v in options.items() if k in own or k not in names}
         if isinstance(strategy := values.get("strategy"), dict):
             removed, added = (
                 changes.get(_kind_of(strategy), {})
@@ -366,7 +365,7 @@ class TrainConfig(Options):
         return [
             f"{part}.{name}"
             for part, name in switches
-            if isinstance(held := values.get(part), dict) and held.get(name)
+            if isinstance(options := values.get(part), dict) and options.get(name)
         ]
 
     @staticmethod
@@ -374,7 +373,7 @@ class TrainConfig(Options):
         """The packaged demo on two CPU cores: 60 seconds of training, coarse to fine.
 
         A turntable lights each side of the object differently in each view, so view-dependent colour learns fast and
-        from the start. Few, small and opaque Gaussians keep steps cheap: two cores do about 7,000.
+        from the start. Few, small and opaque Gaussians make steps cheap: two cores do about 7,000.
         """
         return TrainConfig(
             steps=10_000,

@@ -122,7 +122,9 @@ class Eval(Options):
                 "Evaluate on --split train, or hold out every Nth view with --holdout-every N.",
             )
         if config.rolling_shutter and not self.capture:
-            views = shutters_of_run(self.scene, config, capture.train, capture.test, device).seen(views)
+            views = shutters_of_run(self.scene, config, capture.train, capture.test, device).evaluation_views(
+                views
+            )
         background = config.background if self.background == "auto" else self.background
         antialiased = bool(scene.about.antialiased) if self.antialiased is None else self.antialiased
         objects = None
@@ -139,7 +141,7 @@ class Eval(Options):
             antialiased=antialiased,
             lpips=self.lpips,
             aligned=self.aligned or config.exposure != "none",
-            photographed=cameras_of_run(self.scene, capture.train, device)
+            camera_response=cameras_of_run(self.scene, capture.train, device)
             if config.exposure == "camera"
             else None,
             refine=scene_extent(capture.train) if self.refined or config.refine_poses else None,

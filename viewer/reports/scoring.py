@@ -40,7 +40,7 @@ def score(
     antialiased: bool = False,
     lpips: bool = True,
     aligned: bool = False,
-    photographed: Callable[..., Tensor] | None = None,
+    camera_response: Callable[..., Tensor] | None = None,
     refine: float | None = None,
     depth: Literal["metric", "align"] | None = None,
     known: Evaluation | None = None,
@@ -58,7 +58,7 @@ def score(
         background: colour behind the scene and behind cut-out images.
         antialiased: whether the scene was trained with antialiasing.
         lpips: compute LPIPS.
-        aligned, photographed, refine, depth: further scores, see `luxel.render.metrics.evaluate.evaluate`.
+        aligned, camera_response, refine, depth: further scores, see `luxel.render.metrics.evaluate.evaluate`.
         known: scores of these views, if they were computed before; only the images are then rendered.
         facts, notes: for the page, see `Report.finish`.
         render: render function, called like luxel.render.raster.rasterize.
@@ -93,7 +93,7 @@ def score(
             antialiased=antialiased,
             lpips=lpips and known is None,
             aligned=aligned and known is None,
-            photographed=photographed,
+            camera_response=camera_response,
             refine=refine if known is None else None,
             depth=depth if known is None else None,
             known={scores.name: scores for scores in known.scores} if known else None,

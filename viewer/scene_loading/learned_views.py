@@ -28,7 +28,7 @@ from luxel.scenes.loading.run_results import is_field_run
 def cameras_of_run(
     folder: Path, views: Sequence[View], device: torch.device
 ) -> Callable[[View, Tensor, Tensor, Tensor], Tensor] | None:
-    """What the cameras of a run with `--exposure camera` make of renders, see `Exposure.photographed`; None, with a
+    """What the cameras of a run with `--exposure camera` make of renders, see `Exposure.camera_response`; None, with a
     message, where no checkpoint has it.
 
     Args:
@@ -40,7 +40,7 @@ def cameras_of_run(
     if problem := _restored(folder, exposure.restore):
         print_once(f"{problem} Scores are without the vignetting and response of the cameras.")
         return None
-    return exposure.photographed
+    return exposure.camera_response
 
 
 def shutters_of_run(

@@ -333,7 +333,7 @@ def _conclude(
         try:
             _, page = score(
                 trainer.scene.detach(),
-                trainer.models.seen(capture.test),
+                trainer.models.evaluation_views(capture.test),
                 report_of_run(folder),
                 title=f"{capture.name}: held-out views",
                 background=background_of(trainer.config.background, capture),

@@ -12,7 +12,7 @@ struct PolicyStages {
   const char* name;
   const char* abi;        // SHA-256 of the headers of the C ABI that it was compiled with
   int row, piece, flags;  // kRow, kPiece; LUXEL_MULTI_EDGE, ...
-  int (*bin)(const luxel_bin_splats_args&, const SortedSplats*);  // CPU: the whole stage, null; GPU: writes the instances
+  int (*bin)(const luxel_bin_splats_args&, const SortedSplats*);  // CPU: the complete stage, null; GPU: writes the instances
   int (*blend)(const luxel_blend_args&, bool back);
   int64_t (*blend_workspace)(const luxel_blend_args&);
   int (*votes)(const luxel_label_votes_args&);

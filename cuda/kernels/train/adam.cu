@@ -16,7 +16,7 @@ struct Group {
   int64_t numel;
   int64_t last_block;  // one past the group's last block
   uint32_t stride;
-  int32_t rate;        // its place in the schedule
+  int32_t rate;        // its index in the schedule
   bool aligned;        // all four addresses to 16 bytes
   AdamConstants<float> constants;
 };

@@ -1,4 +1,4 @@
-// How a camera makes a photograph's values of a scene's colours: exposure, vignetting and response curve, with the vjp.
+// How a camera makes an image's values of a scene's colours: exposure, vignetting and response curve, with the vjp.
 //
 // A colour is decoded from sRGB (IEC 61966-2-1) to linear light, multiplied by 2^(exposure + vignetting), encoded again and
 // bent by the response h. All is the identity where the parameters are 0.

@@ -1,6 +1,6 @@
 // A camera with a lens that bends rays: equidistant fisheye or radial and tangential distortion, as in OpenCV and COLMAP, and the
 // vjp of the image of a point. Formulas hold up to a limit, up to which they are monotonic. Beyond, positions grow in proportion to the
-// angle (fisheye) or to its tangent, so that a sigma point there keeps its distance from its Gaussian.
+// angle (fisheye) or to its tangent, so that a sigma point there retains its distance from its Gaussian.
 #pragma once
 
 #include "math/camera/camera.h"
@@ -37,7 +37,7 @@ template <typename T> struct LensImage {
   T across, down, depth, scale;  // otherwise: x/z, y/z within the limit, z within its bound, and r / limit, at least 1
 };
 
-// Depths less than `min_depth` count as that: the image of points beside or behind a lens that is no fisheye.
+// Depths less than `min_depth` count as that: the image of points next to or behind a lens that is no fisheye.
 template <typename T> LUXEL_HD LensImage<T> image_through(const LensCamera<T>& cam, Vec3<T> point, T min_depth) {
   LensImage<T> i = {};
   if (cam.fisheye) {

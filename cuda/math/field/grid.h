@@ -18,7 +18,7 @@ struct GridLevel {
   int32_t order;
 };
 
-// Blocks of 8 neighbouring points, 4 x 2 in 2D, 2 x 2 x 2 in 3D, 2 x 2 x 2 x 1 in 4D, are stored densely or hashed as a whole, so
+// Blocks of 8 neighbouring points, 4 x 2 in 2D, 2 x 2 x 2 in 3D, 2 x 2 x 2 x 1 in 4D, are stored densely or hashed together, so
 // that their entries are contiguous: with two half features one 32-byte cache sector.
 constexpr int kGridBlock = 3;  // log2 of the points of a block
 // log2 of a block's side along axis d.

@@ -66,7 +66,7 @@ template <typename T> struct MarchRay {
     const T k = static_cast<T>(place) + jitter;
     return growth > T(0) ? Steps<T>{step, growth}.at_arc(begin_arc + k) : fused(k, step, begin);
   }
-  // The first place at or behind t, rounded up.
+  // The first step at or after t, rounded up.
   LUXEL_HD T place_at(T t) const {
     if (growth > T(0)) return ceil_of(Steps<T>{step, growth}.arc(t) - begin_arc - jitter);
     return ceil_of(fused(t - begin, inverse_step, -jitter));

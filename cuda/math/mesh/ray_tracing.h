@@ -58,7 +58,7 @@ template <typename R> struct TracedRays {
 template <typename R> struct FirstHits {
   R t;  // the last distance that is still wanted where nothing is met
   R b, c;  // barycentric coordinates
-  R turn;  // above 0: seen from the front
+  R turn;  // above 0: viewed from the front
   typename Lanes<R>::Index slot;  // row of triangles; -1: none
 };
 
@@ -82,7 +82,7 @@ template <typename R> LUXEL_HD R away_from_zero(R x) {
   return magnitude(x) < tiny ? (x < R{} ? -tiny : tiny) : x;
 }
 
-// The largest distance, by coordinates, of an origin from a corner of the whole mesh.
+// The largest distance, by coordinates, of an origin from a corner of the full mesh.
 template <typename T, typename R> LUXEL_HD R reach(const TriangleTree<T>& tree, Vec3<R> origin) {
   T boxes[12];
   load_children(tree, 0, boxes);

@@ -1,4 +1,4 @@
-// A smooth convex seen by a pinhole camera (Held et al. 2025, "3D Convex Splatting"): its points on the screen, their
+// A smooth convex projected by a pinhole camera (Held et al. 2025, "3D Convex Splatting"): its points on the screen, their
 // convex hull, the bounding box of the pixels that it can reach, and the hand-written vjp.
 //
 // The hull is found by gift wrapping: from the lowest corner, the next is the point that has all others on its left. It gives

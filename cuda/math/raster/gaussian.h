@@ -1,8 +1,8 @@
-// A 3D Gaussian seen by a camera: EWA projection (Zwicker et al. 2002; Kerbl et al. 2023) with optional
+// A 3D Gaussian projected by a camera: EWA projection (Zwicker et al. 2002; Kerbl et al. 2023) with optional
 // opacity compensation (Yu et al. 2024, "Mip-Splatting"), and its hand-written vjp. project_ellipsoid, which is independent of
 // the parameters of the ellipsoid, also serves other primitives.
 //
-// Behind a lens (math/camera/lens.h) mean and covariance on the screen are those of the images of sigma points (Julier and Uhlmann 1997;
+// With a lens (math/camera/lens.h) mean and covariance on screen are those of the images of sigma points (Julier and Uhlmann 1997;
 // Wu et al. 2025, "3DGUT"). With n columns of A they are the 2 n points at sqrt(n) times the columns, of equal weight: the rule with
 // kappa = 0, in which the centre has weight 0 in the mean. It has none in the covariance either: any more (2 with the beta of Wu et
 // al.) is further from the exact covariance, which the tests integrate numerically.
@@ -134,7 +134,7 @@ template <typename T> LUXEL_HD Rows3<Quat<T>> from_columns(const Rows3<Quat<T>>&
   return {{c[3].x, c[0].x, c[1].x, c[2].x}, {c[3].y, c[0].y, c[1].y, c[2].y}, {c[3].z, c[0].z, c[1].z, c[2].z}};
 }
 
-// The same behind a lens, from sigma points.
+// The same with a lens, from sigma points.
 template <typename T, typename Row>
 LUXEL_HD bool project_ellipsoid(const LensCamera<T>& cam, const ProjectionOptions<T>& options, EllipsoidProjection<T, Row>& p,
                                 Splat<T>& splat) {

@@ -41,7 +41,7 @@ template <typename T> struct alignas(4 * sizeof(T)) GaussianPolicy {
     return {dx, dy, exp2_of(-power), power >= T(0)};
   }
 
-  // Gradient by the row, accumulated over pixels; g_alpha is the gradient by the uncapped alpha = opacity * falloff. Kept are
+  // Gradient by the row, accumulated over pixels; g_alpha is the gradient by the uncapped alpha = opacity * falloff. Stored are
   // moments of g = falloff * g_alpha, in separate members rather than an array, so that the CPU's inner loop keeps them in registers.
   template <typename V, bool kAbsolute> struct Gradient {
     V zeroth, by_x, by_y, by_xx, by_xy, by_yy, absolute_x, absolute_y;

@@ -1,4 +1,4 @@
-// The policies of the tile rasterizer (math/raster/policy.h): name, class, header. A policy's number in the C ABI is its place here.
+// The policies of the tile rasterizer (math/raster/policy.h): name, class, header. A policy's number in the C ABI is its index here.
 // CMakeLists.txt reads the lines that begin with X too, and compiles kernels/raster/policy.{cpp,cu}.in for each.
 #pragma once
 

@@ -4,7 +4,7 @@
 // in a band of pixel rows; its alpha at a pixel; and the gradient of alpha by the row. It is independent of tiles and colours.
 // The first four numbers of every row are x, y (px), opacity, depth.
 //
-// math/raster/policy_check.h states the whole interface as assertions; cuda/examples/disc_policy.h is an example to start from, with
+// math/raster/policy_check.h states the full interface as assertions; cuda/examples/disc_policy.h is an example to start from, with
 // the blending as two plain loops. math/raster/gaussian_policy.h (Gaussians), math/raster/convex_policy.h and math/raster/surfel_policy.h are the policies of the library.
 //
 // On the CPU (kernels/raster/blend/blend.h) at() computes several pixels of one row and Gradient sums over them. On the GPU

@@ -1,5 +1,5 @@
 // Real spherical harmonics of degree 0 to 3 in the sign convention of 3D Gaussian Splatting (Kerbl et al. 2023), and the vjp of
-// a sum of them by the direction. The constant of degree 0 is kept apart from the others.
+// a sum of them by the direction. The constant of degree 0 is stored apart from the others.
 #pragma once
 
 #include "math/vec.h"

@@ -1,4 +1,4 @@
-// A surfel (a flat Gaussian in space) seen by a pinhole camera, and its hand-written vjp (Huang et al. 2024, "2D Gaussian Splatting
+// A surfel (a flat Gaussian in space) in a pinhole camera, and its hand-written vjp (Huang et al. 2024, "2D Gaussian Splatting
 // for Geometrically Accurate Radiance Fields", eq. 4 to 10).
 //
 // With t the centre and T = [t_u t_v] the scaled axes in camera space, a point (u, v) of the plane is imaged at
@@ -6,7 +6,7 @@
 // This homography has an inverse of the same form: (u, v) = s J^-1 d with s = 1 / (1 + g d) and g = -J^-T q. So the intersection
 // of a pixel's ray with the plane, which eq. 8 to 10 find as that of three planes, lies at
 //   u^2 + v^2 = s^2 (d^T C d),   depth t.z s,   with the conic C = (J J^T)^-1.
-// A surfel is drawn where all of it that reaches an alpha of 1/255 is in front of the camera: m |q|^2 < kMaxTilt, with
+// A surfel is rendered where all of it that reaches an alpha of 1/255 is in front of the camera: m |q|^2 < kMaxTilt, with
 // m = 2 ln(255 opacity) the squared radius in (u, v) of this region.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace luxel {
 
-constexpr double kMaxTilt = 0.9;  // of m |q|^2: the nearest point that is drawn has at least 5 % of the depth of the centre
+constexpr double kMaxTilt = 0.9;  // of m |q|^2: the nearest point that is rendered has at least 5 % of the depth of the centre
 
 // The row of a surfel on the screen; inverse_conic: the determinant of J J^T. h = J J^T g = -J q.
 template <typename T> struct SurfelSplat {
@@ -83,7 +83,7 @@ LUXEL_HD bool project_surfel(const Pinhole<T>& cam, Vec3<T> mean, const T* quat,
   s.g_y = (p.a_v * p.q_u - p.a_u * p.q_v) * inverse_area;
   s.h_x = -(p.a_u * p.q_u + p.a_v * p.q_v);
   s.h_y = -(p.b_u * p.q_u + p.b_v * p.q_v);
-  // Seen edge-on the conic is not finite.
+  // Viewed edge-on the conic is not finite.
   return finite(s.a + s.b + s.c + s.g_x + s.g_y) && finite(s.x) && finite(s.y) && s.inverse_conic > T(0);
 }
 

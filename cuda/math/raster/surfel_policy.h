@@ -1,6 +1,6 @@
 // The policy of the surfel (math/raster/surfel.h): alpha = opacity * exp(-min(s^2 Q, |d|^2 / sigma^2) / 2) with the conic's
 // quadratic form Q and s = 1 / (1 + g d), d (px) from the centre. The second term is the low-pass filter of Huang et al. 2024,
-// eq. 11: a Gaussian on the screen of standard deviation sigma, which keeps surfels visible that are small or seen from the side.
+// eq. 11: a Gaussian on the screen of standard deviation sigma, which keeps surfels visible that are small or viewed from the side.
 //
 // The depth at a pixel is that of the centre times s where the first term is the smaller one, else that of the centre.
 #pragma once

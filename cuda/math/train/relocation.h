@@ -1,4 +1,4 @@
-// 3DGS-MCMC (Kheradmand et al. 2024), eq. 9: opacity and scale with which n Gaussians at one place look like the one they replace.
+// 3DGS-MCMC (Kheradmand et al. 2024), eq. 9: opacity and scale with which n Gaussians at one point look like the one they replace.
 #pragma once
 
 #include "math/hd.h"

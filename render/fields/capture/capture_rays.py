@@ -43,10 +43,10 @@ class CaptureRays:
 
     Args:
         config: the options ``extent``, ``exposure`` and ``batch``.
-        sky: colours by direction behind a whole place, or None.
+        sky: colours by direction behind a full scene, or None.
 
     Attributes:
-        count: R, most rays of a step. Those of a whole place have many samples each, and the colour behind each is
+        count: R, most rays of a step. Those of a full scene have many samples each, and the colour behind each is
             evaluated.
         exposure: of each training image, where they are learnt, after `begin`.
         background: behind images, [3], after `begin`; None: random colours.
@@ -68,7 +68,7 @@ class CaptureRays:
             LuxelError: there are none, as `begin` was not called.
         """
         if self._images is None:
-            raise LuxelError("This radiance field has no photographs.", "Call begin with a capture first.")
+            raise LuxelError("This radiance field has no images.", "Call begin with a capture first.")
         return self._images
 
     @property
@@ -91,13 +91,15 @@ class CaptureRays:
         transparent = self.transparent
         if self.sky is not None and transparent:
             raise LuxelError(
-                "The colour behind transparent photographs cannot be learnt.",
+                "The colour behind transparent images cannot be learnt.",
                 "Leave --sky out, or use --masks none.",
             )
         points = None if transparent else given.points
         contracted = self.config.extent == "contracted"
         box = given.box or (
-            inner_box(given.views, points, contracted) if self.config.whole else box_of(given.views, points)
+            inner_box(given.views, points, contracted)
+            if self.config.full_scene
+            else box_of(given.views, points)
         )
         if not all(low < high for low, high in zip(box[:3], box[3:], strict=True)):
             raise LuxelError(f"The box {list(box)} is empty.", "Give low x y z, then high x y z.")
@@ -109,7 +111,7 @@ class CaptureRays:
         self.background = None if fixed is None else torch.tensor(fixed, device=device)
         return box
 
-    def begin_behind_nearest(self, side: float) -> float:
+    def begin_before_nearest(self, side: float) -> float:
         """Begins rays right before the nearest points, see `luxel.render.fields.capture.extent.nearest`.
 
         Args:
@@ -132,8 +134,8 @@ class CaptureRays:
         """Random pixels, of which the first ``live``, int32 [1], are rays."""
         images = self.images
         numbers = torch.randint(2**62, (self.count,), generator=generator, device=generator.device)
-        drawn = draw_pixels(numbers, images.pixels, images.candidates, self.background, live)
-        return RayBatch(numbers[:1], *drawn)
+        batch = draw_pixels(numbers, images.pixels, images.candidates, self.background, live)
+        return RayBatch(numbers[:1], *batch)
 
     @property
     def alters(self) -> bool:
@@ -158,8 +160,8 @@ class CaptureRays:
             sky = self.sky(pixel_directions(batch.pixels, *given))
             rgb = rgb + transmittance[:, None] * torch.where(counting[:, None], sky, 0.0)
         if self.exposure is not None:
-            behind = (transmittance, batch.backgrounds) if self.transparent else ()
-            exposed = self.exposure.apply(rgb, views_of(batch.pixels, images.table), *behind)
+            composited = (transmittance, batch.backgrounds) if self.transparent else ()
+            exposed = self.exposure.apply(rgb, views_of(batch.pixels, images.table), *composited)
             rgb = torch.where(counting[:, None], exposed, rgb)
         return rgb
 
@@ -170,7 +172,7 @@ class CaptureRays:
     def scores(
         self, layers: Callable[[Camera, Tensor], tuple[Tensor, Tensor, Tensor]], aligned: bool
     ) -> dict[str, float]:
-        """Mean PSNR (dB) and SSIM over the held-out views, or some training views without any; see `mean_scores`."""
+        """Mean PSNR (dB) and SSIM over the held-out views, else some training views; see `mean_scores`."""
         device = self.images.pixels.device
         assert self._data is not None
         views = list(self._data.held_out) or list(self._data.views)[:SCORED]

@@ -1,4 +1,4 @@
-"""Exposure and white balance of each training image of a radiance field, learnt beside it."""
+"""Exposure and white balance of each training image of a radiance field, learnt alongside it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from luxel.render.fields.radiance_config import ExposureName
 
 WIDTHS = {"gain": 3, "affine": 12}  # parameters per image
 # Weight of half the sum of squares of an image's parameters. Exposures that vary with the direction of view and colours
-# that do explain the same photographs: the penalty prefers colours. A few thousandths of the Huber loss's curvature.
+# that do explain the same images: the penalty prefers colours. A few thousandths of the Huber loss's curvature.
 PENALTY = 2.5e-4
 
 
 class Exposure:
     """A colour transform per training image, with the parameters of `luxel.render.ops.train.view_exposure`.
 
-    The colours of rays pass it before they are compared with the photographs; renders and held-out views do not.
+    The colours of rays pass it before they are compared with the images; renders and held-out views do not.
     ``gain`` has the natural logarithms of a factor per channel; ``affine`` a matrix less the identity, row by row, and
     an offset (Kerbl et al. 2024, "A Hierarchical 3D Gaussian Representation", sec. 5.2). The mean over all images is
     taken out of the parameters before each use, so that it is the identity: what is common to all belongs to the field.
@@ -49,7 +49,7 @@ class Exposure:
         transmittance: Tensor | None = None,
         background: Tensor | None = None,
     ) -> Tensor:
-        """Colours of rays as the photographs would show them; gradients by colours, transmittance and the table.
+        """Colours of rays as the training images would show them; gradients by colours, transmittance and the table.
 
         Args:
             rgb: [R, 3].
@@ -61,13 +61,13 @@ class Exposure:
             [R, 3].
         """
         own = self.values().index_select(0, views)
-        behind, cover = None, 1.0
+        backdrop, cover = None, 1.0
         if transmittance is not None and background is not None:
-            behind, cover = transmittance[:, None] * background, 1 - transmittance[:, None]
-            rgb = rgb - behind
+            backdrop, cover = transmittance[:, None] * background, 1 - transmittance[:, None]
+            rgb = rgb - backdrop
         if self.model == "gain":
             shown = rgb * own.exp()
         else:
             matrix, offset = own[:, :9].unflatten(1, (3, 3)), own[:, 9:]
             shown = rgb + (matrix * rgb[:, None]).sum(-1) + cover * offset
-        return shown if behind is None else shown + behind
+        return shown if backdrop is None else shown + backdrop

@@ -1,4 +1,4 @@
-"""What a radiance field represents of a capture: a box, or the whole place around its cameras; chosen by the
+"""What a radiance field represents of a capture: a box, or the full scene around its cameras; chosen by the
 capture."""
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ FINEST = 2048  # points along the sides of a box that one object fills (Müller 
 CLEAR = 1.1  # half of a contracted inner box, as a multiple of the reach of the cameras
 NEAR = 0.05  # without points, where training rays begin, in sides of the inner box
 MAX_POINTS = 10_000  # that depths are taken of
-GROWTH = 1 / 256  # of steps with the distance in a whole place (Müller et al. 2022, appendix E.1)
+GROWTH = 1 / 256  # of steps with the distance in a full scene (Müller et al. 2022, appendix E.1)
 DISTORTION, DISTORTION_FINAL = 0.01, 3e-4  # fog goes first, and what is thin is learnt then
-MIN_FINEST, MAX_FINEST = 256, 1 << 17  # points along a whole place
-CASCADES = 5  # where nothing says how far a place reaches
+MIN_FINEST, MAX_FINEST = 256, 1 << 17  # points along a full scene
+CASCADES = 5  # where nothing says how far a scene reaches
 MAX_BY_CAPTURE = 9
 # Up to 2^a pixels, tables of 2^b entries. Tables that exceed a GPU's caches cost several times as much a step.
 ENTRIES = ((25, 19), (27, 20), (28, 21), (30, 22), (32, 23), (math.inf, 24))
@@ -33,7 +33,7 @@ INNER, NEARLY_ALL = 80.0, 99.5  # per cent of the points in the innermost box, a
 def adapted_to(config: RadianceConfig, data: PosedImages | Sequence[View]) -> RadianceConfig:
     """A configuration whose open options are chosen by a capture.
 
-    Images with alpha show an object, in a box; others a whole place.
+    Images with alpha show an object, in a box; others a full scene.
     """
     given = data if isinstance(data, PosedImages) else PosedImages(list(data))
     views = given.views
@@ -66,14 +66,14 @@ def adapted_to(config: RadianceConfig, data: PosedImages | Sequence[View]) -> Ra
 
 
 def finest_of(config: RadianceConfig, views: Sequence[View], points: Points | None = None) -> int:
-    """Points along a whole place: cells of its finest level are as large as a pixel at the median depth of the points.
+    """Points along a full scene: cells of its finest level are as large as a pixel at the median depth of the points.
 
     Without points the depth is the distance of the cameras from the middle. Finer cells learn the noise of single
-    photographs, coarser ones lose detail.
+    images, coarser ones lose detail.
     """
     contracted = config.extent == "contracted"
     box = np.asarray(inner_box(views, points, contracted)).reshape(2, 3)
-    sides = 2 if contracted else 2 ** (cascades_in(config) - 1)  # of the inner box, along the whole place
+    sides = 2 if contracted else 2 ** (cascades_in(config) - 1)  # of the inner box, along the full scene
     sizes = np.concatenate([np.zeros(0), *(depths / _focal(view) for view, depths in _depths(views, points))])
     if not len(sizes):
         away = [view.camera.position.double().numpy() - box.mean(0) for view in views]
@@ -88,7 +88,7 @@ def _focal(view: View) -> float:
 
 
 def inner_box(views: Sequence[View], points: Points | None = None, contracted: bool = False) -> Box:
-    """A cube around what a capture of a whole place is about: the median point, and four fifths of the points.
+    """A cube around what a capture of a full scene is about: the median point, and four fifths of the points.
 
     If ``contracted``, it holds all cameras too: outside of it, what is right in front of a camera shares cells with
     what is far behind it. Without points: `box_of` the cameras.
@@ -139,10 +139,10 @@ def _depths(views: Sequence[View], points: Points | None) -> Iterator[tuple[View
         yield view, (xyz @ pose[2, :3] + pose[2, 3])[in_view(xyz, 0.0, view.camera, 0.0)].numpy()
 
 
-def region_of(config: RadianceConfig, box: Sequence[float], places: int, cells: int) -> Region:
+def region_of(config: RadianceConfig, box: Sequence[float], diagonal_samples: int, cells: int) -> Region:
     """Where rays are sampled around a box, and how finely."""
-    region = Region.of_box(box, places=places, resolution=cells)
-    if not config.whole:
+    region = Region.of_box(box, diagonal_samples=diagonal_samples, resolution=cells)
+    if not config.full_scene:
         return region
     return region._replace(
         cascades=cascades_in(config), contracted=config.extent == "contracted", growth=config.growth or 0.0
@@ -151,7 +151,7 @@ def region_of(config: RadianceConfig, box: Sequence[float], places: int, cells: 
 
 def cascades_in(config: RadianceConfig) -> int:
     """Number of boxes of a configuration."""
-    return config.cascades or CASCADES if config.whole else 1
+    return config.cascades or CASCADES if config.full_scene else 1
 
 
 def _reach_of_cameras(views: Sequence[View], middle: np.ndarray) -> float:

@@ -1,4 +1,4 @@
-"""Samples along rays through the occupied cells of a box or a whole place, for training and for images."""
+"""Samples along rays through the occupied cells of a box or a full scene, for training and for images."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from luxel.render.fields.capture.capture_rays import RayBatch
 from luxel.render.fields.capture.extent import cascades_in, region_of
-from luxel.render.fields.capture.occupancy import Occupancy, seen_cells
+from luxel.render.fields.capture.occupancy import Occupancy, observed_cells
 from luxel.render.fields.capture.posed_images import BLENDER_BOX, DeviceImages
 from luxel.render.fields.drawing.frame_mode import counts_on_device
 from luxel.render.fields.drawing.wavefront import WavefrontRenderer
@@ -21,7 +21,7 @@ from luxel.render.ops.field.march_rays import LEFT_OUT, SAMPLES, Region, Samples
 from luxel.render.ops.field.visible_samples import visible_samples
 
 RAYS_OF_PART, ROWS_OF_WAVE = 1 << 21, 1 << 21  # most rays of a part of an image, most positions of a wave
-FEWEST = 2  # cameras that see a cell of a whole place; others are empty
+FEWEST = 2  # cameras that see a cell of a full scene; others are empty
 
 Query = Callable[..., tuple[Tensor, Tensor]]  # positions, directions, live to density and colour
 Density = Callable[[Tensor], Tensor]  # positions [N, 3] in the box as [0, 1]^3 to [N]
@@ -33,7 +33,7 @@ class March(nn.Module):
     Args:
         config: the options of the extent, ``batch``, ``marched``, ``least_alpha`` and those of drawing.
         cells: of the occupancy grid, along each axis.
-        places: samples along the diagonal of the box.
+        diagonal_samples: samples along the diagonal of the box.
 
     Attributes:
         box: buffer, low x, y, z, high x, y, z, float64 [6], world units.
@@ -45,9 +45,9 @@ class March(nn.Module):
     box: Tensor
     live: Tensor
 
-    def __init__(self, config: RadianceConfig, cells: int, places: int) -> None:
+    def __init__(self, config: RadianceConfig, cells: int, diagonal_samples: int) -> None:
         super().__init__()
-        self.config, self.cells, self.places = config, cells, places
+        self.config, self.cells, self.diagonal_samples = config, cells, diagonal_samples
         self.occupancy = Occupancy(cells, cascades_in(config))
         self.register_buffer("box", torch.tensor(BLENDER_BOX, dtype=torch.float64))
         self.register_buffer("live", torch.tensor([max(1, config.batch // 1024)], dtype=torch.int32))
@@ -60,7 +60,10 @@ class March(nn.Module):
         """The box, and how rays are sampled in it; read from the device when the box has changed."""
         version = self.box.data_ptr(), self.box._version
         if self._region is None or self._region[0] != version:
-            self._region = version, region_of(self.config, self.box.tolist(), self.places, self.cells)
+            self._region = (
+                version,
+                region_of(self.config, self.box.tolist(), self.diagonal_samples, self.cells),
+            )
         return self._region[1]
 
     @property
@@ -76,7 +79,7 @@ class March(nn.Module):
     def restrict(self, cameras: Sequence[Camera], near: float) -> None:
         """Leaves the cells empty that fewer than `FEWEST` cameras see beyond the depth ``near``."""
         region, device = self.region._replace(near=near), self.box.device
-        self.occupancy.restrict(seen_cells(region, cameras, min(FEWEST, len(cameras)), device))
+        self.occupancy.restrict(observed_cells(region, cameras, min(FEWEST, len(cameras)), device))
 
     def update(self, step: int, densities: Density) -> None:
         """Updates the occupancy after step number ``step`` (from 0), if it is due.
@@ -97,11 +100,11 @@ class March(nn.Module):
             density: before its activation; no gradients are needed.
         """
         raw = self.samples(batch, images)
-        return raw if self.config.rooms == 0 else self.visible(raw, density)
+        return raw if self.config.marched_batches == 0 else self.visible(raw, density)
 
     def samples(self, batch: RayBatch, images: DeviceImages) -> Samples:
         """Samples along the rays of a step wherever cells are occupied."""
-        room, capacity = self.config.rooms, self.config.batch
+        batches, capacity = self.config.marched_batches, self.config.batch
         return march_pixels(
             batch.pixels,
             images.table,
@@ -109,16 +112,16 @@ class March(nn.Module):
             images.intrinsics,
             self.region._replace(near=images.near),
             self.occupancy.bits,
-            capacity=capacity * max(1, room),
+            capacity=capacity * max(1, batches),
             seed=batch.seed,
             live=self.live,
-            target=_target_count(capacity) if room == 0 else 0,
+            target=_target_count(capacity) if batches == 0 else 0,
         )
 
     def visible(self, raw: Samples, density: Density) -> Samples:
         """The visible ones among samples of `samples`; sets the number of rays of the next step."""
         capacity = self.config.batch
-        room, target = len(raw.t), _target_count(capacity)
+        raw_capacity, target = len(raw.t), _target_count(capacity)
         if raw.t.device.type == "cpu":  # unused rows are not evaluated
             used = max(1, int(raw.counters[SAMPLES]))
             p, d, t, dt = (rows[:used] for rows in raw[:4])
@@ -133,7 +136,7 @@ class March(nn.Module):
             min_alpha=self.config.least_alpha,
             live=self.live,
             target=target,
-            raw_target=_target_count(room),
+            raw_target=_target_count(raw_capacity),
         )
 
     def layers(
@@ -152,10 +155,10 @@ class March(nn.Module):
         own, drawing = self.region, self.drawing
         steps = {"step": own.step * drawing.steps, "growth": own.growth * drawing.steps}
         region = own._replace(near=camera.near, far=camera.far, **steps)
-        behind = self.box.new_zeros(3) if background is None else background
-        behind = behind.to(self.box.device, torch.float32)
+        background = self.box.new_zeros(3) if background is None else background
+        background = background.to(self.box.device, torch.float32)
         bits = self.occupancy.bits_above(drawing.threshold)
-        given = camera, region, bits, behind, self.scale, drawing.transmittance
+        given = camera, region, bits, background, self.scale, drawing.transmittance
         if not (counts and counts_on_device(self.box.device)):
             return render_wavefront_polled(query, *given)
         if self._renderer is None:
@@ -169,10 +172,10 @@ class March(nn.Module):
 
 
 def counting_rays(batch: RayBatch, samples: Samples) -> Tensor:
-    """Which rows of a step are rays that surely have room for their samples, bool [R]."""
+    """Which rows of a step are rays that surely have memory for their samples, bool [R]."""
     return (batch.pixels >= 0) & ((samples.ranges[:, 1] > 0) | (samples.counters[LEFT_OUT] == 0))
 
 
-def _target_count(room: int) -> int:
-    """Number of samples to aim for, so that few rays find no room."""
-    return max(1, room - room // 16)
+def _target_count(capacity: int) -> int:
+    """Number of samples to aim for, so that few rays exceed the capacity."""
+    return max(1, capacity - capacity // 16)

@@ -15,9 +15,11 @@ DECAY = 0.95
 # At this density a step of a 1024th of the diagonal absorbs 1 % of the light.
 THRESHOLD = 0.01 * 1024 / math.sqrt(3)
 WARM_UP = 256  # steps in which updates evaluate all cells
-ALL_SEEN = 1024  # steps after which cascades use the threshold alone: what is hidden keeps its first density
+ALL_OBSERVED = (
+    1024  # steps after which cascades use the threshold alone: what is hidden retains its first density
+)
 EVERY = 16  # steps between updates; more often in the first 240 steps
-BLOCK = 4  # cells along the sides of what `seen_cells` tests together
+BLOCK = 4  # cells along the sides of what `observed_cells` tests together
 ROWS = 1 << 20  # positions at which the field is evaluated at a time
 
 
@@ -32,7 +34,7 @@ class Occupancy(nn.Module):
         same centre.
 
     Attributes:
-        seen: which cells can be occupied, bool [K, G, G, G], indexed [cascade, z, y, x]; None: all.
+        observed: which cells can be occupied, bool [K, G, G, G], indexed [cascade, z, y, x]; None: all.
         densities: per cell the greatest density found so far, decaying at each update, [K G^3], the first axis fastest.
         bits: whether they are above the threshold, as `luxel.render.ops.field.march_rays.pack_cells` has them, uint8
             [K G^3 / 8]; all set at first.
@@ -49,7 +51,7 @@ class Occupancy(nn.Module):
         if not 4 <= resolution <= 1024 or resolution % 4:
             raise ValueError(f"Occupancy: resolution must be a multiple of 4, 4 to 1024, got {resolution}")
         self.resolution, self.cascades = resolution, cascades
-        self.seen: Tensor | None = None
+        self.observed: Tensor | None = None
         self._above: tuple[object, Tensor] | None = None
         self.register_buffer("densities", torch.zeros(cascades * resolution**3))
         self.register_buffer("bits", torch.full((cascades * resolution**3 // 8,), 255, dtype=torch.uint8))
@@ -73,7 +75,7 @@ class Occupancy(nn.Module):
         device = self.densities.device
         generator = torch.Generator(device).manual_seed(((seed << 32) + step) % 2**64)
         everything = step < WARM_UP
-        cells = None if everything else self._drawn(generator)
+        cells = None if everything else self._random_cells(generator)
         self.densities.mul_(DECAY)
         count = len(self.densities) if cells is None else len(cells)
         for first in range(0, count, ROWS):
@@ -84,7 +86,7 @@ class Occupancy(nn.Module):
                 torch.maximum(self.densities[first:last], values, out=self.densities[first:last])
             else:
                 self.densities.scatter_reduce_(0, part, values, "amax")
-        self.refresh(self.cascades > 1 and step >= ALL_SEEN)
+        self.refresh(self.cascades > 1 and step >= ALL_OBSERVED)
 
     def refresh(self, alone: bool = False) -> None:
         """Sets the bits by the densities: above the threshold, or (unless ``alone``) above the mean where that is less.
@@ -93,11 +95,13 @@ class Occupancy(nn.Module):
         are longer farther out.
         """
         g, part = self.resolution, len(self.bits) // self.cascades
-        if self.seen is not None:
-            self.densities.mul_(self.seen.flatten())
+        if self.observed is not None:
+            self.densities.mul_(self.observed.flatten())
         for k, densities in enumerate(self.densities.view(self.cascades, g, g, g)):
             mean = (
-                densities.mean() if self.seen is None else densities.sum() / self.seen[k].sum().clamp_min(1)
+                densities.mean()
+                if self.observed is None
+                else densities.sum() / self.observed[k].sum().clamp_min(1)
             )
             least = THRESHOLD / 2**k if alone else mean.clamp_max(THRESHOLD)
             self.bits[k * part : (k + 1) * part].copy_(pack_cells(densities > least))
@@ -105,21 +109,21 @@ class Occupancy(nn.Module):
     def bits_above(self, factor: float) -> Tensor:
         """The bits of cells that are also denser than the threshold times a factor; `bits` itself up to a factor of 1.
 
-        The threshold halves from grid to grid, as in `refresh`. The result is kept until the densities change.
+        The threshold halves from grid to grid, as in `refresh`. The result is stored until the densities change.
         """
         if factor <= 1:
             return self.bits
         key = factor, self.bits.data_ptr(), self.bits._version, self.densities._version
         if self._above is None or self._above[0] != key:
             grids = self.densities.view(self.cascades, *3 * [self.resolution])
-            kept = [pack_cells(grid > factor * THRESHOLD / 2**k) for k, grid in enumerate(grids)]
-            self._above = key, torch.cat(kept) & self.bits
+            dense = [pack_cells(grid > factor * THRESHOLD / 2**k) for k, grid in enumerate(grids)]
+            self._above = key, torch.cat(dense) & self.bits
         return self._above[1]
 
-    def restrict(self, seen: Tensor) -> None:
-        """Lets cells be occupied only where ``seen`` is set, bool [K, G, G, G], indexed [cascade, z, y, x]."""
-        self.seen = seen.to(self.bits.device)
-        self.bits &= torch.cat([pack_cells(grid) for grid in self.seen])
+    def restrict(self, observed: Tensor) -> None:
+        """Lets cells be occupied only where ``observed`` is set, bool [K, G, G, G], indexed [cascade, z, y, x]."""
+        self.observed = observed.to(self.bits.device)
+        self.bits &= torch.cat([pack_cells(grid) for grid in self.observed])
 
     def share(self) -> Tensor:
         """The share of cells that are occupied, a scalar on the device."""
@@ -131,7 +135,7 @@ class Occupancy(nn.Module):
             return unpack_cells(self.bits)
         return torch.stack([unpack_cells(bits) for bits in self.bits.view(self.cascades, -1)])
 
-    def _drawn(self, generator: torch.Generator) -> Tensor:
+    def _random_cells(self, generator: torch.Generator) -> Tensor:
         """Cells at random, then occupied ones at random."""
         cells, device = len(self.densities), self.densities.device
         quarter = max(1, cells // 4 // self.cascades * min(self.cascades, 2))
@@ -142,21 +146,21 @@ class Occupancy(nn.Module):
         return torch.cat([anywhere, occupied.clamp_max(cells - 1)])
 
     def _positions(self, cells: Tensor, generator: torch.Generator) -> Tensor:
-        """A random place in each cell, relative to the unit cube, [N, 3]."""
+        """A random position in each cell, relative to the unit cube, [N, 3]."""
         g = self.resolution
         side = 2.0 ** (cells // g**3)[:, None] if self.cascades > 1 else None
         cells = cells % g**3
         corner = torch.stack([cells % g, cells // g % g, cells // (g * g)], -1)
         within = torch.rand(corner.shape, device=cells.device, generator=generator)
-        place = (corner + within) / g
-        return place if side is None else (place - 0.5) * side + 0.5
+        position = (corner + within) / g
+        return position if side is None else (position - 0.5) * side + 0.5
 
 
-def seen_cells(region: Region, cameras: Sequence[Camera], fewest: int, device: torch.device) -> Tensor:
+def observed_cells(region: Region, cameras: Sequence[Camera], fewest: int, device: torch.device) -> Tensor:
     """Cells that lie in the views of at least ``fewest`` cameras, between the near plane and infinity.
 
-    Nothing that is not seen can be learnt. Blocks of 4 x 4 x 4 cells are tested together, by the sphere around them:
-    cells near to the border of a view count as in it.
+    Nothing that is not observed can be learnt. Blocks of 4 x 4 x 4 cells are tested together, by the sphere around
+    them: cells near to the border of a view count as in it.
 
     Args:
         region: boxes, near, and resolution of the occupancy.
@@ -172,7 +176,7 @@ def seen_cells(region: Region, cameras: Sequence[Camera], fewest: int, device: t
     middle, sides = (low + high) / 2, high - low
     centre = (torch.arange(along, device=device) + 0.5) / along - 0.5
     grid = torch.stack(torch.meshgrid(centre, centre, centre, indexing="ij"), -1).flip(-1).reshape(-1, 3)
-    seen: list[Tensor] = []
+    observed: list[Tensor] = []
     for k in range(region.cascades):
         points = middle + 2.0**k * sides * grid
         radius = 2.0**k / along * float(sides.norm()) / 2
@@ -182,8 +186,8 @@ def seen_cells(region: Region, cameras: Sequence[Camera], fewest: int, device: t
         blocks = (count >= fewest).view(along, along, along)
         for axis in range(3):
             blocks = blocks.repeat_interleave(BLOCK, axis)
-        seen.append(blocks)
-    return torch.stack(seen)
+        observed.append(blocks)
+    return torch.stack(observed)
 
 
 def in_view(points: Tensor, radius: float, camera: Camera, near: float) -> Tensor:

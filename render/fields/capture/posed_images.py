@@ -29,8 +29,8 @@ class PosedImages:
         views: to train on.
         held_out: views to score it on; if empty, some of the training views.
         points: of the scene, or None.
-        box: low x, y, z, high x, y, z of the part of the scene that is drawn; None: `box_of`, with the points only if
-            the images are opaque.
+        box: low x, y, z, high x, y, z of the part of the scene that is rendered; None: `box_of`, with the points only
+            if the images are opaque.
         background: behind images with alpha when scores are computed, in [0, 1].
         random_background: composite training images with alpha on random colours instead, so that nothing opaque is
             mistaken for background.
@@ -70,9 +70,7 @@ class DeviceImages(NamedTuple):
             LuxelError: there are none, or one has another size than its camera says.
         """
         if not views:
-            raise LuxelError(
-                "A radiance field needs photographs, there are none.", "Give a capture with views."
-            )
+            raise LuxelError("A radiance field needs images, there are none.", "Give a capture with views.")
         read = [read_view(view) for view in views]
         channels = 4 if any(rgb.shape[1] == 4 for rgb, _ in read) else 3
         sizes = [len(rgb) for rgb, _ in read]
@@ -87,7 +85,7 @@ class DeviceImages(NamedTuple):
         counting = sum(len(part) for part in parts)
         if counting == 0:
             raise LuxelError(
-                f"The masks leave no pixel of {len(views)} photographs ({views[0].name} ...).",
+                f"The masks leave no pixel of {len(views)} images ({views[0].name} ...).",
                 "Check the masks, or train without them (--masks none).",
             )
         cameras = [view.camera for view in views]
@@ -152,7 +150,7 @@ def target_of(view: View, background: Tensor) -> tuple[Tensor, Tensor | None]:
 def mean_scores(
     layers: Callable[[Camera, Tensor], tuple[Tensor, Tensor, Tensor]],
     views: Sequence[View],
-    behind: Tensor,
+    background: Tensor,
     aligned: bool = False,
 ) -> dict[str, float]:
     """Means over views: "psnr" (dB) and "ssim" of renders as they are.
@@ -160,19 +158,19 @@ def mean_scores(
     Args:
         layers: colours [H, W, 3], alpha [H, W] and depth of a camera on a background.
         views: one or more.
-        behind: background of images with alpha, [3].
+        background: of images with alpha, [3].
         aligned: also "psnr_aligned", after the affine transform of each render's colours that brings it nearest to its
-            photograph: without differences of exposure and white balance.
+            image: without differences of exposure and white balance.
     """
     scores: list[dict[str, float]] = []
     for view in views:
-        target, weight = target_of(view, behind)
-        colours, alpha, _ = layers(view.camera.to(behind.device), behind)
+        target, weight = target_of(view, background)
+        colours, alpha, _ = layers(view.camera.to(background.device), background)
         image = colours.clamp(0, 1)
         score = {"psnr": psnr(image, target, weight), "ssim": ssim(image, target, weight)}
         if aligned:
             transparent = read_view(view)[0].shape[1] == 4
-            fitted = affine_fit(image, target, weight, (1 - alpha, behind) if transparent else None)
+            fitted = affine_fit(image, target, weight, (1 - alpha, background) if transparent else None)
             score["psnr_aligned"] = psnr(fitted, target, weight)
         scores.append(score)
     return {name: sum(score[name] for score in scores) / len(scores) for name in scores[0]}
@@ -181,7 +179,7 @@ def mean_scores(
 def box_of(views: Sequence[View], points: Points | None = None) -> Box:
     """A cube around what the cameras look at.
 
-    With points: around 98 % of them along each axis, and a tenth more. Without: around the place nearest to all optical
+    With points: around 98 % of them along each axis, and a tenth more. Without: around the point nearest to all optical
     axes, in the proportion to the distance of the cameras that [-1.5, 1.5]^3 has in NeRF's synthetic scenes; exactly
     [-1.5, 1.5]^3 if the cameras are placed as there.
     """

@@ -12,7 +12,7 @@ from luxel.render.geometry.camera import Camera
 from luxel.render.ops.field.colour_inputs import HARMONICS, colour_inputs
 
 WIDTH = 32
-UNUSED = 4  # inputs beside the harmonics, always 0: the kernel takes a multiple of 4
+UNUSED = 4  # inputs in addition to the harmonics, always 0: the kernel takes a multiple of 4
 
 
 class Sky(nn.Module):
@@ -33,7 +33,7 @@ class Sky(nn.Module):
         return self.network(colour_inputs(nothing, directions.contiguous())[0]).sigmoid()
 
     @torch.no_grad()
-    def behind(self, camera: Camera) -> Tensor:
+    def image(self, camera: Camera) -> Tensor:
         """Of every pixel of a camera, [H, W, 3]."""
         directions = camera_rays(camera)[1].float()
         return self(directions).view(camera.height, camera.width, 3)
@@ -47,9 +47,9 @@ def pixel_directions(pixels: Tensor, views: Tensor, world_to_cam: Tensor, intrin
         views: number of the first pixel and width of each, int64 [V, 2].
         world_to_cam, intrinsics: of the views, [V, 4, 4], [V, 4].
     """
-    held, view = pixels.clamp_min(0), views_of(pixels, views)
+    pixel, view = pixels.clamp_min(0), views_of(pixels, views)
     first, width = views[view].unbind(-1)
-    column, row = (held - first) % width, (held - first) // width
+    column, row = (pixel - first) % width, (pixel - first) // width
     fx, fy, cx, cy = intrinsics[view].unbind(-1)
     local = torch.stack([(column + 0.5 - cx) / fx, (row + 0.5 - cy) / fy, torch.ones_like(fx)], -1)
     return nn.functional.normalize((local[..., None] * world_to_cam[view, :3, :3]).sum(1), dim=-1)

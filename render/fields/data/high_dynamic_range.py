@@ -1,4 +1,4 @@
-"""Images of linear, unbounded colours: how they are held, compared and shown."""
+"""Images of linear, unbounded colours: how they are stored, compared and shown."""
 
 from __future__ import annotations
 

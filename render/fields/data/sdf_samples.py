@@ -58,7 +58,7 @@ class MeshSamples:
 class SamplePool:
     """A pool of samples that batches are drawn from: one half uniform, the other near the surface.
 
-    Each step replaces a few samples: exact distances of a whole batch would take longer than the rest of the step.
+    Each step replaces a few samples: exact distances of a full batch would take longer than the rest of the step.
     Shapes and addresses stay the same, so that steps can be captured.
 
     Args:
@@ -83,8 +83,8 @@ class SamplePool:
     def draw(self, generator: torch.Generator) -> SdfBatch:
         """A batch, after some rows have been replaced, one after another around the pool."""
         anew = max(1, self._batch // RENEWED // 2)
-        places = (self.next + torch.arange(anew, device=self.next.device)) % self._half
-        self.rows.index_copy_(1, places, _halves(self._samples.draw(2 * anew, generator)))
+        slots = (self.next + torch.arange(anew, device=self.next.device)) % self._half
+        self.rows.index_copy_(1, slots, _halves(self._samples.draw(2 * anew, generator)))
         self.next.add_(anew).remainder_(self._half)
         chosen = torch.randint(self._half, (self._batch // 2,), generator=generator, device=self.next.device)
         rows = self.rows.index_select(1, chosen).flatten(0, 1)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 AHEAD = 6  # steps whose tiles are read in advance
-PROBES = 256  # places of an image that its digest covers
+PROBES = 256  # positions in an image that its digest covers
 
 
 class TiledImage(ABC):
@@ -39,13 +39,13 @@ class TiledImage(ABC):
         """
 
     def bands(self, pixels: int) -> Iterator[np.ndarray]:
-        """The whole image a few rows at a time, [R, width, 3] of about this many pixels."""
+        """The full image a few rows at a time, [R, width, 3] of about this many pixels."""
         rows = max(1, pixels // self.width)
         for top in range(0, self.height, rows):
             yield self.read(top, 0, min(rows, self.height - top), self.width)
 
     def content_digest(self) -> str:
-        """SHA-256 of the size and of `PROBES` places spread over the image, in hexadecimal."""
+        """SHA-256 of the size and of `PROBES` positions spread over the image, in hexadecimal."""
         digest = hashlib.sha256(f"{self.width} {self.height};".encode())
         side = max(1, math.isqrt(PROBES))
         height, width = min(8, self.height), min(64, self.width)
@@ -94,8 +94,8 @@ class TilePool:
     """Some tiles of an image on the device, a few of which are replaced before each step.
 
     The image is divided into ny x nx cells of exactly equal size, in the unit square. The tile of a cell has the
-    pixels that interpolation at any place in it needs. All cells are visited in a random order, and in another one
-    when all have been; a step draws cells of the pool and places in them uniformly. In expectation over the orders,
+    pixels that interpolation at any position in it needs. All cells are visited in a random order, and in another one
+    when all have been; a step draws cells of the pool and positions in them uniformly. In expectation over the orders,
     its positions are therefore uniform over the image. The tiles of a step depend on the seed and its number alone.
 
     Tiles are read by a thread, some steps in advance; the device waits for the disk where that is slower. Threads
@@ -112,9 +112,9 @@ class TilePool:
         self.image, self.seed, self.device = image, seed, device
         self.rows, self.columns = (-(-n // options.side) for n in (image.height, image.width))
         self.total = self.rows * self.columns
-        whole = self.total <= options.count
-        self.fresh = 0 if whole else max(1, min(options.fresh, options.count))
-        self.count = self.total if whole else options.count // self.fresh * self.fresh
+        complete = self.total <= options.count
+        self.fresh = 0 if complete else max(1, min(options.fresh, options.count))
+        self.count = self.total if complete else options.count // self.fresh * self.fresh
         self.tile_shape = (
             math.ceil(image.height / self.rows) + 2,
             math.ceil(image.width / self.columns) + 2,
@@ -155,15 +155,15 @@ class TilePool:
         number = (random[:, 0] * self.count).long().clamp_(max=self.count - 1)
         return self.samples_at(number, random[:, 1:])
 
-    def samples_at(self, number: Tensor, place: Tensor) -> TileSamples:
-        """The samples at places of cells.
+    def samples_at(self, number: Tensor, position: Tensor) -> TileSamples:
+        """The samples at positions in cells.
 
         Args:
             number: of a tile of the pool, int64 [S].
-            place: in its cell, x and y in [0, 1], [S, 2].
+            position: in its cell, x and y in [0, 1], [S, 2].
         """
         cell = self.cells.index_select(0, number)
-        at = cell[:, 2:] + place * self._cell
+        at = cell[:, 2:] + position * self._cell
         low = at.floor()
         height, width = self.tile_shape
         x, y = (low[:, i].long().clamp(0, n - 2) for i, n in enumerate((width, height)))
@@ -172,15 +172,15 @@ class TilePool:
         flat = self.pixels.view(-1, 3)
         top = torch.lerp(_at(flat, first), _at(flat, first + 1), part[:, :1])
         bottom = torch.lerp(_at(flat, first + width), _at(flat, first + width + 1), part[:, :1])
-        return TileSamples((cell[:, :2] + place) / self._grid, torch.lerp(top, bottom, part[:, 1:]) / 255)
+        return TileSamples((cell[:, :2] + position) / self._grid, torch.lerp(top, bottom, part[:, 1:]) / 255)
 
     def tile_at(self, visit: int) -> int:
         """The number of the tile that is visited after ``visit`` others."""
-        turn, place = divmod(visit, self.total)
+        turn, position = divmod(visit, self.total)
         if turn not in self._orders:
             self._orders = {k: order for k, order in self._orders.items() if k == turn - 1}
             self._orders[turn] = np.random.default_rng([self.seed, turn]).permutation(self.total)
-        return int(self._orders[turn][place])
+        return int(self._orders[turn][position])
 
     def _fill(self, step: int) -> None:
         """Reads all tiles of a step."""

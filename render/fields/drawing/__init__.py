@@ -1,1 +1,1 @@
-"""How fields are drawn: rays, wavefront ray marching, sphere tracing, shading."""
+"""How fields are rendered: rays, wavefront ray marching, sphere tracing, shading."""

@@ -28,7 +28,7 @@ def track_sunlit(
     """Colours of rays through a volume that absorbs, and scatters the light of a sun and of its surroundings once.
 
     A path along the ray ends where delta tracking finds a collision (Woodcock et al. 1965): tentative collisions are
-    exponentially distributed with the density ``majorant``, and one at a place of density s is real with the
+    exponentially distributed with the density ``majorant``, and one at a position of density s is real with the
     probability s / majorant. There it has the colour albedo (`AMBIENT` + `SUN` T). The transmittance T towards the sun
     is estimated by ratio tracking (Novák et al. 2014): the product of 1 - s / majorant over tentative collisions. Both
     are unbiased; their mean over ``paths`` is returned. No gradients.
@@ -76,11 +76,11 @@ def _colours(
         distance = distance + _free_flight(len(alive), majorant, distance, generator)
         inside = distance < leave[alive]
         alive, distance = alive[inside], distance[inside]
-        place = (origins[alive] + distance[:, None] * directions[alive]).clamp(low, high)
-        values = sample(place)
+        position = (origins[alive] + distance[:, None] * directions[alive]).clamp(low, high)
+        values = sample(position)
         chance = torch.rand(len(alive), dtype=distance.dtype, device=distance.device, generator=generator)
         real = chance * majorant < values[:, 0]
-        light = _transmittance(sample, place[real], to_sun, low, high, majorant, generator)
+        light = _transmittance(sample, position[real], to_sun, low, high, majorant, generator)
         colour[alive[real]] = values[real, 1:] * (AMBIENT + SUN * light)[:, None]
         alive, distance = alive[~real], distance[~real]
     return colour
@@ -88,24 +88,24 @@ def _colours(
 
 def _transmittance(
     sample: Callable[[Tensor], Tensor],
-    places: Tensor,
+    positions: Tensor,
     to_sun: Tensor,
     low: Tensor,
     high: Tensor,
     majorant: float,
     generator: torch.Generator,
 ) -> Tensor:
-    """Estimates of the transmittance from places [P, 3] to the edge of the box, [P]."""
-    directions = to_sun.to(places).expand_as(places)
-    leave = clip_to_box(places, directions, low, high)[1]
+    """Estimates of the transmittance from positions [P, 3] to the edge of the box, [P]."""
+    directions = to_sun.to(positions).expand_as(positions)
+    leave = clip_to_box(positions, directions, low, high)[1]
     through = torch.ones_like(leave)
-    alive = torch.arange(len(places), device=places.device)
+    alive = torch.arange(len(positions), device=positions.device)
     distance = torch.zeros_like(leave)
     while len(alive):
         distance = distance + _free_flight(len(alive), majorant, distance, generator)
         inside = distance < leave[alive]
         alive, distance = alive[inside], distance[inside]
-        density = sample((places[alive] + distance[:, None] * directions[alive]).clamp(low, high))[:, 0]
+        density = sample((positions[alive] + distance[:, None] * directions[alive]).clamp(low, high))[:, 0]
         through[alive] *= (1 - density / majorant).clamp_min(0)
         dark = through[alive] <= 0
         alive, distance = alive[~dark], distance[~dark]

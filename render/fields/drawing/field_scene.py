@@ -43,9 +43,9 @@ def field_scene(
 
         parts[FlatImage] = FlatImage(*size, bands)
 
-    def draw(camera: Camera, drawn: Draw) -> Layers:
-        check_request(known, drawn)
-        return draw_field(field, camera, drawn)
+    def draw(camera: Camera, request: Draw) -> Layers:
+        check_request(known, request)
+        return draw_field(field, camera, request)
 
     return Scene(
         known,
@@ -59,10 +59,10 @@ def field_scene(
 
 
 @torch.no_grad()
-def draw_field(field: Application, camera: Camera, drawn: Draw) -> Layers:
+def draw_field(field: Application, camera: Camera, request: Draw) -> Layers:
     """The colours of a field, [H, W, 3], lit by the sun of the option "to_sun" where one is given."""
-    if "exposure" in drawn.options:
-        field.exposure = drawn.options["exposure"]
-    if (to_sun := drawn.options.get("to_sun")) is not None:
-        return Layers({"colour": field.render_sunlit(camera, drawn.background, to_sun)})
-    return Layers({"colour": field.render(camera, drawn.background)})
+    if "exposure" in request.options:
+        field.exposure = request.options["exposure"]
+    if (to_sun := request.options.get("to_sun")) is not None:
+        return Layers({"colour": field.render_sunlit(camera, request.background, to_sun)})
+    return Layers({"colour": field.render(camera, request.background)})

@@ -52,22 +52,22 @@ class StreamOrder:
     """Orders images that share memory, also across streams.
 
     Args:
-        device: on which they are drawn.
+        device: on which they are rendered.
     """
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._drawn: torch.cuda.Event | None = None
+        self._rendered: torch.cuda.Event | None = None
 
     def begin(self) -> None:
         """Work launched on this stream from here on waits for the last image."""
-        if self._drawn is not None:
-            torch.cuda.current_stream(self._device).wait_event(self._drawn)
+        if self._rendered is not None:
+            torch.cuda.current_stream(self._device).wait_event(self._rendered)
 
     def end(self) -> None:
         """The image is done when the work of this stream so far is."""
         if self._device.type != "cuda":
             return
-        if self._drawn is None:
-            self._drawn = torch.cuda.Event()
-        self._drawn.record(torch.cuda.current_stream(self._device))
+        if self._rendered is None:
+            self._rendered = torch.cuda.Event()
+        self._rendered.record(torch.cuda.current_stream(self._device))

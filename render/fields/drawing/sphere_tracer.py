@@ -43,8 +43,8 @@ class DeviceSphereTracer:
     """`luxel.render.ops.field.sphere_trace.sphere_trace` of a camera's rays; the number of live rays stays on the
     device.
 
-    Memory is kept from image to image, for the largest so far, at most `LARGEST` rays of 44 bytes each, and freed with
-    the tracer. Threads take turns.
+    Memory is retained from image to image, for the largest so far, at most `LARGEST` rays of 44 bytes each, and freed
+    with the tracer. Threads take turns.
 
     Args:
         device: of the field.

@@ -36,7 +36,7 @@ class SurfaceLook:
         lamp: strength of the light from the camera.
         sun: strength of the light from ``sun_direction``, with shadows where ``shadows``.
         sun_direction: towards the sun.
-        shadows: a second ray from each place to the sun.
+        shadows: a second ray from each point to the sun.
         sky: strength of the light from above; half as strong from the sides.
         zenith, horizon: colours of the sky behind the surface.
         detail: of the normals, in cells along the unit box; see `SdfField.slopes`.
@@ -84,7 +84,7 @@ def shade_surface(field: Surface, rays: Rays, hits: Hits, look: SurfaceLook, ima
     normals = normalize(field.slopes(x, look.detail), dim=-1)
     to_eye = normalize(rays.cam_to_unit[:, 3] - x, dim=-1)
     facing = (normals * to_eye).sum(-1)
-    normals = torch.where((facing < 0)[:, None], -normals, normals)  # seen from inside
+    normals = torch.where((facing < 0)[:, None], -normals, normals)  # visible from inside
     light = look.lamp * facing.abs() + look.sky * (0.5 + 0.5 * normals[:, 2])
     if look.sun > 0:
         towards = normalize(_constant(look.sun_direction, x.dtype, x.device), dim=0)
@@ -116,5 +116,5 @@ def _sky(rays: Rays, look: SurfaceLook) -> Tensor:
 
 @functools.lru_cache(maxsize=256)
 def _constant(colour: tuple[float, float, float], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Three numbers on the device, [3]: kept, since sending them in each frame would wait for all work in flight."""
+    """Three numbers on the device, [3]: stored, since sending them in each frame would wait for all work in flight."""
     return torch.tensor(colour, dtype=dtype, device=device)

@@ -62,9 +62,9 @@ def _march(
     distance = enter[alive]
     while len(alive):
         at = distance[:, None] + step * middle  # [A, BLOCK]
-        place = origins[alive, None] + at[..., None] * directions[alive, None]
+        position = origins[alive, None] + at[..., None] * directions[alive, None]
         inside = at < leave[alive, None]
-        values = sample(place.reshape(-1, 3).clamp(low, high)).reshape(*at.shape, 4)
+        values = sample(position.reshape(-1, 3).clamp(low, high)).reshape(*at.shape, 4)
         passed = torch.exp(-step * torch.where(inside, values[..., 0], 0.0))
         before = torch.cumprod(torch.cat([through[alive, None], passed], 1), 1)
         weight = before[:, :-1] * (1 - passed)

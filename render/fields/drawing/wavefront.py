@@ -47,10 +47,10 @@ class _Workspace:
 
     @classmethod
     def of(cls, rays: int, rows: int, directions: bool, occupancy: Tensor | None, like: Tensor) -> _Workspace:
-        held = WaveRays.room(rays, WAVES, like)
-        samples = WaveSamples.room(rows, held)
+        buffers = WaveRays.allocate(rays, WAVES, like)
+        samples = WaveSamples.allocate(rows, buffers)
         return cls(
-            held,
+            buffers,
             samples if directions else samples._replace(directions=None),
             torch.zeros(3, dtype=torch.int32, device=like.device),
             like.new_zeros(4, 4),
@@ -63,12 +63,12 @@ class _Workspace:
 class WavefrontRenderer:
     """Images of one field, as `render_wavefront_polled` draws them, without waiting for the device between waves.
 
-    An image is drawn in parts of whole rows. Each part gets as many waves as those of the last images needed; the
+    An image is rendered in parts of complete rows. Each part gets as many waves as those of the last images needed; the
     number of live rays stays on the device, and a wave without any costs some microseconds. At the end of an image the
     host checks that all rays have ended, and draws a part where some have not again, with as many waves as it needs.
 
-    Memory is kept from image to image, for the largest part so far, at most ``rays`` and ``rows``, and freed with the
-    renderer. Threads take turns.
+    Memory is retained from image to image, for the largest part so far, at most ``rays`` and ``rows``, and freed with
+    the renderer. Threads take turns.
 
     Args:
         device: of the field.
@@ -79,7 +79,7 @@ class WavefrontRenderer:
 
     def __init__(self, device: torch.device, rays: int, rows: int, directions: bool = True) -> None:
         self.device, self.rays, self.rows, self.directions = device, rays, rows, directions
-        self.redrawn = 0  # parts drawn again so far
+        self.redrawn = 0  # parts rendered again so far
         self._replay: Replay[None] = Replay(device)
         self._workspace: _Workspace | None = None
         self._format: Hashable = None  # of the workspace: shape of the occupancy, dtype
@@ -147,7 +147,7 @@ class WavefrontRenderer:
     def _draw(
         self, workspace: _Workspace, region: Region, image: _AssembledImage, advance: Callable[[], None]
     ) -> None:
-        places, parts = self._parts_of(image.width, image.height, len(workspace.rays.rgb))
+        spans, parts = self._parts_of(image.width, image.height, len(workspace.rays.rgb))
         launches = max(self._needed, default=2)
         alive = workspace.part.new_zeros(len(parts), launches)
         for i, part in enumerate(parts):
@@ -155,7 +155,7 @@ class WavefrontRenderer:
             for k in range(launches):
                 advance()
                 alive[i, k].copy_(workspace.rays.listed[WAVES])
-            image.take(workspace.rays, *places[i])
+            image.take(workspace.rays, *spans[i])
         most = 1
         for i, counts in enumerate(alive.tolist()):  # the only wait for the device in a frame
             if counts[-1] == 0:
@@ -167,7 +167,7 @@ class WavefrontRenderer:
             while graphs < launches or int(workspace.rays.listed[WAVES]) > 0:
                 advance()
                 graphs += 1
-            image.take(workspace.rays, *places[i])
+            image.take(workspace.rays, *spans[i])
             most = max(most, graphs)
         self._needed.append(most)
 
@@ -231,14 +231,14 @@ class WavefrontRenderer:
         if self._parts is None or self._parts[0] != key:
             rows = rows_per_part(width, height, min(capacity, max(self.rays, width)))
             tops = range(0, height, rows)
-            places = [(top * width, min(rows, height - top) * width) for top in tops]
-            rows_of_tensor = [[width, *place] for place in places]
-            self._parts = key, places, torch.tensor(rows_of_tensor, dtype=torch.int32).to(self.device)
+            spans = [(top * width, min(rows, height - top) * width) for top in tops]
+            rows_of_tensor = [[width, *span] for span in spans]
+            self._parts = key, spans, torch.tensor(rows_of_tensor, dtype=torch.int32).to(self.device)
         return self._parts[1:]
 
 
 def rows_per_part(width: int, height: int, rays: int) -> int:
-    """Rows of a part of at most ``rays`` rays: parts of about equal size, in whole tiles of 8 rows if possible."""
+    """Rows of a part of at most ``rays`` rays: parts of about equal size, in full tiles of 8 rows if possible."""
     most = max(1, min(height, rays // width))
     parts = -(-height // most)
     even = -(-height // parts)
@@ -264,7 +264,7 @@ class _AssembledImage:
             self.depth[first:end].copy_(rays.depth[:count])
 
     def tensors(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Colours, alpha and distance of the whole image."""
+        """Colours, alpha and distance of the full image."""
         shape = self.height, self.width
         flat = shape if len(self.alpha) else (0, 0)
         return self.colours.view(*shape, 3), self.alpha.view(flat), self.depth.view(flat)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from luxel.render.geometry.camera import Camera
 from luxel.render.ops.field.march_limits import MIN_TRANSMITTANCE
-from luxel.render.ops.field.march_rays import MAX_PLACES, Region
+from luxel.render.ops.field.march_rays import MAX_RAY_SAMPLES, Region
 from luxel.render.ops.field.render_wave import begin_waves_, composite_wave_, march_wave_
 from luxel.render.ops.field.wave_buffers import WaveRays, WaveSamples
 
@@ -80,8 +80,8 @@ def render_wavefront_polled(
         count = min(rays, height * width - first)
         part = (*view, first, region, occupancy)
         ended = _march_to_end(evaluate, part, count, region, background, scale, min_transmittance, rows)
-        drawn = image[first : first + count]
-        drawn[:, :3], drawn[:, 3], drawn[:, 4] = ended.rgb, 1 - ended.transmittance, ended.depth
+        part = image[first : first + count]
+        part[:, :3], part[:, 3], part[:, 4] = ended.rgb, 1 - ended.transmittance, ended.depth
     image = image.view(height, width, 5)
     return image[..., :3], image[..., 3], image[..., 4]
 
@@ -97,13 +97,13 @@ def _march_to_end(
     most: int,
 ) -> WaveRays:
     """Marches the rays of some pixels until all have ended."""
-    rays = WaveRays.room(count, MAX_PLACES, background)
+    rays = WaveRays.allocate(count, MAX_RAY_SAMPLES, background)
     begin_waves_(rays, *part, background)
     counts = _Counts(rays.listed)
     counts.send(0)
     alive = counts.get(0)  # as of the last wave but one, from the second on
     most = most if background.device.type == "cuda" else most // 16
-    samples = WaveSamples.room(max(1, min(most, max(FEWEST, PER_RAY * alive))), rays)
+    samples = WaveSamples.allocate(max(1, min(most, max(FEWEST, PER_RAY * alive))), rays)
     for wave in range(rays.waves):
         if wave > 1:
             alive = counts.get(wave - 1)

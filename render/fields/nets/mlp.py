@@ -78,7 +78,7 @@ class Mlp(torch.nn.Module):
         chosen = self.activation, self.output_activation
         return mlp(x, self.weights, *sizes, *chosen, precise=self.precise, live=live)
 
-    def beside_directions(
+    def with_directions(
         self, features: Tensor, directions: Tensor, live: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """The result of `luxel.render.ops.field.colour_network.colour_network` for features and directions."""
@@ -97,7 +97,7 @@ class Mlp(torch.nn.Module):
         )
 
     def joins_directions(self) -> bool:
-        """Whether `beside_directions` is one kernel, which skips the rows behind a live count."""
+        """Whether `with_directions` is one kernel, which skips the rows past a live count."""
         device = self.weights.device
         return device.type == "cpu" or computed_anew(device, self.network._replace(precise=self.precise))
 

@@ -26,12 +26,12 @@ class PeerMlp(Mlp):
         peer = None if not len(x) else self._used(x.device)
         return super().forward(x, live) if peer is None else peer(x, peer.parameters(self))
 
-    def beside_directions(
+    def with_directions(
         self, features: Tensor, directions: Tensor, live: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """As `Mlp.beside_directions`."""
+        """As `Mlp.with_directions`."""
         if self._used(features.device) is None:
-            return super().beside_directions(features, directions, live)
+            return super().with_directions(features, directions, live)
         inputs, density = colour_inputs(features, directions, live)
         return self(inputs), density
 

@@ -106,15 +106,15 @@ class FieldOptimizer:
         for prefix, tensors in groups.items():
             state |= {f"{prefix}.{name}": t for name, t in zip(self._names, tensors, strict=True)}
         state |= self._auxiliary_state()
-        state |= {f"samples.{name}": t for name, t in self.application.kept_samples().items()}
+        state |= {f"samples.{name}": t for name, t in self.application.stored_samples().items()}
         return state | {"generator": self.generator.get_state()}
 
     def restore(self, tensors: dict[str, Tensor]) -> bool:
         """Restores a state of `tensors`.
 
         Returns:
-            Whether random state and kept samples were restored too; neither is if the device type or the shapes of the
-            samples differ.
+            Whether random state and stored samples were restored too; neither is if the device type or the shapes of
+            the samples differ.
 
         Raises:
             RuntimeError: it is of a different field.
@@ -129,7 +129,7 @@ class FieldOptimizer:
                 tensor.copy_(tensors[f"{prefix}.{name}"])
         for name, tensor in self._auxiliary_state().items():
             tensor.copy_(tensors[name])
-        samples = {f"samples.{name}": t for name, t in self.application.kept_samples().items()}
+        samples = {f"samples.{name}": t for name, t in self.application.stored_samples().items()}
         fits = all(name in tensors and tensors[name].shape == t.shape for name, t in samples.items())
         if not fits or tensors["generator"].numel() != self.generator.get_state().numel():
             return False
@@ -190,9 +190,9 @@ class FieldOptimizer:
                 )
             if auxiliary:
                 first, second = (list(t) for t in zip(*self._auxiliary_moments.values(), strict=True))
-                places = [1] * len(auxiliary)
+                rate_indices = [1] * len(auxiliary)
                 scheduled_adam_(
-                    auxiliary, of_auxiliary, first, second, places, row[ADAM], betas, eps, skip=skip
+                    auxiliary, of_auxiliary, first, second, rate_indices, row[ADAM], betas, eps, skip=skip
                 )
             if config.ema > 0:
                 for mean, moved in zip(self._means, self._moved, strict=True):

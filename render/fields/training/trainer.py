@@ -243,7 +243,9 @@ class FieldTrainer(RunControls[int, FieldResult]):
         parameters = dict(self.application.named_parameters())
         finite = torch.stack([p.detach().isfinite().all() for p in parameters.values()]).tolist()
         if not all(finite):
-            broken = ", ".join(name for name, whole in zip(parameters, finite, strict=True) if not whole)
+            broken = ", ".join(
+                name for name, is_finite in zip(parameters, finite, strict=True) if not is_finite
+            )
             raise LuxelError(
                 f"Training diverged by step {self.steps_done}: parameters of the field are not finite ({broken}).",
                 f"Lower --rate, or resume an earlier checkpoint: luxel train --resume {self.folder.path}",
@@ -262,7 +264,7 @@ class FieldTrainer(RunControls[int, FieldResult]):
         path = self.loop.final_checkpoint(self)
         with self.lock:
             field = self.folder.save_file(
-                FIELD_FILE, lambda place: save_field(place, self.application), self.steps_done
+                FIELD_FILE, lambda path: save_field(path, self.application), self.steps_done
             )
         scores: dict[str, float] = {}
         if reason == "interrupted":

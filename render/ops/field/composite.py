@@ -58,8 +58,8 @@ def composite(
     and colour.
 
     Args:
-        density: of samples, before its activation; held to [-15, 15], beyond which it has no gradient, [S], float32 or
-            (CPU only) float64.
+        density: of samples, before its activation; clamped to [-15, 15], beyond which it has no gradient, [S], float32
+            or (CPU only) float64.
         colour: likewise, [S, 3].
         dt, t: of samples, [S].
         ranges: first sample and number of them of each ray, int32 [R, 2], as `march_rays` gives them: they lie side by

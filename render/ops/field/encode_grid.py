@@ -48,9 +48,9 @@ def encode_grid(
     mixed ones are not; jumps of the first derivative between cells count for nothing. There is no third derivative.
 
     Args:
-        x: positions, [N, D] with D from 1 to 4, float32 or (CPU only) float64. Held to [0, 1]: beyond it the features
-            are those of the edge, without a gradient by that coordinate. Where a coordinate is NaN the features are 0,
-            and nothing has a gradient.
+        x: positions, [N, D] with D from 1 to 4, float32 or (CPU only) float64. Clamped to [0, 1]: beyond it the
+            features are those of the edge, without a gradient by that coordinate. Where a coordinate is NaN the
+            features are 0, and nothing has a gradient.
         table: [E, F] with F of 1, 2, 4, 8, as x; the entries of all levels, one level after the other.
         offsets: of each level's first entry, and E, [L + 1], L up to 32.
         scales: of each level, above 0, [L], rounded to float32 in every float type. A level has ceil(scale) + 1 points

@@ -65,7 +65,7 @@ def field(
     """`mlp` of `encode_grid` in one stage; nothing waits for the device.
 
     Müller et al. 2022, "Instant Neural Graphics Primitives", section 3, and Müller 2021, "Tiny CUDA neural networks".
-    On a GPU features and hidden layers are half and stay in the kernel; a training step keeps the features alone and
+    On a GPU features and hidden layers are half and stay in the kernel; a training step stores the features alone and
     computes the hidden layers anew. The notes of `mlp` on half hold here: a caller whose gradients are small multiplies
     the loss before the backward pass and divides the gradients after it.
 
@@ -222,7 +222,7 @@ def _backward(
 
 
 def _saved(x: Tensor, table: Tensor, scales: Sequence[float], sizes: Sequence[int]) -> Tensor:
-    """Room for what the backward pass reads."""
+    """Storage for what the backward pass reads."""
     n, network = x.shape[0], _network(table, scales, sizes)
     if x.device.type == "cuda":
         return x.new_empty((network.inputs // 2, n, 2), dtype=torch.float16)
@@ -277,7 +277,7 @@ def _differentiate(ctx: Any, g_out: Tensor | None, *_: Tensor | None) -> tuple[T
     if by_x:
         raise RuntimeError("luxel::field has no gradient by x: luxel.render.ops.field.field.field has")
     if not ctx.keep:
-        raise RuntimeError("field: no gradient of a pass that did not keep its features (keep=False)")
+        raise RuntimeError("field: no gradient of a pass that did not store its features (keep=False)")
     g_table, g_weights = torch.ops.luxel.field_bwd(g_out, *ctx.saved_tensors, *ctx.rest, by_table, by_weights)
     return None, None, g_table if by_table else None, None, g_weights if by_weights else None, *none
 

@@ -13,9 +13,9 @@ from luxel.render.native import library_for
 from luxel.render.ops.field.march_limits import MAX_CASCADES
 from luxel.render.ops.registry import aligned, define, register_implementation, require
 
-MAX_PLACES = 16384  # along a ray
+MAX_RAY_SAMPLES = 16384  # along a ray
 COUNTERS = 5
-SAMPLES, ASKED, RAYS, LEFT_OUT = range(4)  # places in the counters
+SAMPLES, ASKED, RAYS, LEFT_OUT = range(4)  # positions in the counters
 
 define(
     "march_rays(Tensor? origins, Tensor? directions, Tensor? pixels, Tensor? views, Tensor? world_to_cam, "
@@ -30,7 +30,7 @@ class Region(NamedTuple):
 
     Attributes:
         box: low x, y, z, high x, y, z, in the units of the capture.
-        step: between places along a ray, likewise.
+        step: between samples along a ray, likewise.
         near, far: distances along a ray outside of which it has no samples.
         resolution: G, cells of the occupancy grid along each axis of a box, a multiple of 4, of 16 with cascades.
         cascades: K boxes around the same centre, each twice as large as the one before, with an occupancy grid each
@@ -50,10 +50,10 @@ class Region(NamedTuple):
 
     @staticmethod
     def of_box(
-        box: Sequence[float], *, places: int = 1024, near: float = 0.0, resolution: int = 128
+        box: Sequence[float], *, diagonal_samples: int = 1024, near: float = 0.0, resolution: int = 128
     ) -> Region:
         """The region of a box whose diagonal has a given number of steps."""
-        return Region(tuple(box), math.dist(box[:3], box[3:]) / places, near, math.inf, resolution)
+        return Region(tuple(box), math.dist(box[:3], box[3:]) / diagonal_samples, near, math.inf, resolution)
 
     @property
     def size(self) -> float:
@@ -71,7 +71,7 @@ class Region(NamedTuple):
         Contracted positions are (2 + c(2 p - 1)) / 4 with c(x) = x where the largest coordinate n of x is at
         most 1, else
         (2 - 1 / n) x / n: Barron et al. 2022, "Mip-NeRF 360", equation 10, in the maximum norm, for which the
-        cells of a grid keep their sides.
+        cells of a grid retain their sides.
 
         Args:
             p: relative to ``box``, which is [0, 1]^3, [..., 3].

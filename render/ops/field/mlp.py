@@ -63,7 +63,7 @@ class Network(NamedTuple):
 
 
 def computed_anew(device: torch.device, network: Network) -> bool:
-    """Whether the backward pass computes hidden layers anew, instead of reading kept ones.
+    """Whether the backward pass computes hidden layers anew, instead of reading stored ones.
 
     Args:
         device: of x.
@@ -241,7 +241,7 @@ def _differentiate(ctx: Any, g_out: Tensor | None, *_: Tensor | None) -> tuple[T
     if g_out is None:
         return None, None, *none
     if not ctx.keep:
-        raise RuntimeError("mlp: no gradient of a pass that did not keep its activations (keep=False)")
+        raise RuntimeError("mlp: no gradient of a pass that did not store its activations (keep=False)")
     by_x, by_weights = ctx.needs_input_grad[:2]
     grads = torch.ops.luxel.mlp_bwd(g_out, *ctx.saved_tensors, *ctx.network, by_x, by_weights)
     return grads[0] if by_x else None, grads[1] if by_weights else None, *none

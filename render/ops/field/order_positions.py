@@ -15,10 +15,10 @@ def order_positions(x: Tensor) -> tuple[Tensor, Tensor]:
     """Orders positions along a Hilbert curve, so that neighbours in the list are neighbours in space.
 
     Skilling 2004, "Programming the Hilbert curve". The unit box has 2^20 cells (2D: 1024 x 1024; 3D: pairs of those of
-    128 x 128 x 128); positions of one cell keep their order. On a GPU a radix sort of two passes; nothing waits for it.
+    128 x 128 x 128); positions of one cell retain order. On a GPU a radix sort of two passes; nothing waits for it.
 
     Args:
-        x: held to [0, 1], [N, 2 or 3], float32 or (CPU only) float64, N below 2^30. Those with a NaN have the last
+        x: clamped to [0, 1], [N, 2 or 3], float32 or (CPU only) float64, N below 2^30. Those with a NaN have the last
             cell.
 
     Returns:

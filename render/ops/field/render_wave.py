@@ -148,7 +148,7 @@ def composite_wave_(
     Args:
         wave, rays, samples, region, background, listed, part: as before.
         density, colour: of the samples before their activations, [S], [S, 3]; or both in one, [S, 4] and None, as they
-            are: they are held to at least 0 and to [0, 1].
+            are: they are clamped to at least 0 and to [0, 1].
         scale, min_transmittance: as in `luxel.render.ops.field.composite.composite`.
 
     Raises:

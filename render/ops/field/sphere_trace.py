@@ -58,7 +58,7 @@ class Hits(NamedTuple):
 
     Args:
         rays: numbers of the rays that hit, int32 [H].
-        x: their places in the unit box, [H, 3].
+        x: their positions in the unit box, [H, 3].
         evaluations: of the distance, how many rows.
     """
 
@@ -140,7 +140,7 @@ def begin_trace_(rays: Rays, grid: Tensor, ray_t: Tensor, alive: Tensor, count: 
         grid: as of `sphere_trace`.
         ray_t: written: the distance along each ray so far, [M].
         alive, count: are written: numbers of the rays that are alive, int32 [M], and how many, int32 [1], 0 before.
-        x: is written: their places, [M, 3].
+        x: is written: their positions, [M, 3].
 
     Raises:
         ValueError: shapes, types or devices do not fit.
@@ -170,7 +170,7 @@ def step_trace_(
         rays, grid, ray_t, alive, count, x: as of `begin_trace_`.
         before, count_before: the rays that are alive before the step, as the step before has listed them.
         distance: of those, [up to M]; no more rays are advanced.
-        hits, hit_count, hit_x: numbers of the rays that have hit, int32 [M], how many, int32 [1], and their places,
+        hits, hit_count, hit_x: numbers of the rays that have hit, int32 [M], how many, int32 [1], and their positions,
             [M, 3]; added to.
         tolerance, widening: as of `sphere_trace`; the latter is times ``rays.pixel``.
 
@@ -210,11 +210,12 @@ def _check(rays: Rays, grid: Tensor, ray_t: Tensor, x: Tensor, lists: dict[str, 
         expected[name] = tensor, torch.int32, (1,) if name.endswith("count") else (m,)
     require(stage, device, expected)
 
-    def held(tensor: Tensor | None) -> Tensor | None:
+    def contiguous(tensor: Tensor | None) -> Tensor | None:
         return None if tensor is None else tensor.contiguous()
 
     given = {
-        name: held(getattr(rays, name)) for name in ("rays", "cam_to_unit", "intrinsics", "size", "pixel")
+        name: contiguous(getattr(rays, name))
+        for name in ("rays", "cam_to_unit", "intrinsics", "size", "pixel")
     }
     sizes = {"width": rays.width, "count": m, "resolution": side}
     return {**given, **sizes, "grid": grid.contiguous(), "ray_t": ray_t, "x": x, **lists}

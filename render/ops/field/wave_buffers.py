@@ -28,8 +28,8 @@ class WaveRays(NamedTuple):
     depth: Tensor
 
     @staticmethod
-    def room(rays: int, waves: int, like: Tensor) -> WaveRays:
-        """Room for N rays and ``waves`` waves, of the type and on the device of ``like``."""
+    def allocate(rays: int, waves: int, like: Tensor) -> WaveRays:
+        """Buffers for N rays and ``waves`` waves, of the type and on the device of ``like``."""
         return WaveRays(
             like.new_empty(rays, STATE),
             like.new_empty(2, rays, dtype=torch.int32),
@@ -41,12 +41,12 @@ class WaveRays(NamedTuple):
 
     @property
     def waves(self) -> int:
-        """How many waves there is room for."""
+        """How many waves fit."""
         return self.listed.shape[0] - 1
 
 
 class WaveSamples(NamedTuple):
-    """Room for the samples of a wave; positions that are not written stay as they were.
+    """Buffers for the samples of a wave; positions that are not written stay as they were.
 
     Attributes:
         requested: how many there are, of each wave, int32 [waves].
@@ -61,8 +61,8 @@ class WaveSamples(NamedTuple):
     ranges: Tensor
 
     @staticmethod
-    def room(capacity: int, rays: WaveRays) -> WaveSamples:
-        """Room for S samples of those rays in a wave."""
+    def allocate(capacity: int, rays: WaveRays) -> WaveSamples:
+        """Buffers for S samples of those rays in a wave."""
         return WaveSamples(
             rays.listed.new_zeros(rays.waves),
             rays.rgb.new_zeros(capacity, 3),

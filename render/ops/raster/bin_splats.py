@@ -124,8 +124,8 @@ def bin_splats(
     Args:
         splats [C, N, R], tile_counts [C, N], totals [2]: from `project_gaussians` or the like.
         width, height: image size in pixels.
-        visible_capacity: room for splats that are seen; totals[0] of them are.
-        capacity: room for tile instances; totals[1] of them are needed.
+        visible_capacity: capacity for visible splats; totals[0] of them are.
+        capacity: for tile instances; totals[1] of them are needed.
         primitive: name of a policy: "gaussians" (outlined by an ellipse), "convexes" (by a polygon), "surfels" (by two
             ellipses); all in `luxel.render.ops.raster.policies`.
 

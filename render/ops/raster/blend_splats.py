@@ -26,7 +26,7 @@ _FORWARD = 16  # arguments of forward; depth_moments and policy are the last. Ba
 
 def _arguments(
     library: Library,
-    drawn: Policy,
+    chosen: Policy,
     splats: Tensor,  # [C, N, R]
     values: Tensor,  # [C, N, D]
     background: Tensor | None,  # [C, D]
@@ -40,20 +40,20 @@ def _arguments(
     deterministic: bool,
     depth_moments: int,
 ) -> dict[str, Any]:
-    (c, n, d), row = values.shape, drawn.row
+    (c, n, d), row = values.shape, chosen.row
     if d not in CHANNELS:
         raise ValueError(f"blend: values must have one of {CHANNELS} channels, got {d}")
     if splats.shape != (c, n, row):
-        raise ValueError(f"blend: splats of {drawn.name} must be {[c, n, row]}, got {list(splats.shape)}")
+        raise ValueError(f"blend: splats of {chosen.name} must be {[c, n, row]}, got {list(splats.shape)}")
     if background is not None and background.shape != (c, d):
         raise ValueError(f"blend: background must be {[c, d]}, got {list(background.shape)}")
-    if absolute and not drawn.has_absolute:
-        raise ValueError(f"blend: absolute must be False for {drawn.name}")
-    most = min(2, d - 3) if drawn.pixel_depth else 0
+    if absolute and not chosen.has_absolute:
+        raise ValueError(f"blend: absolute must be False for {chosen.name}")
+    most = min(2, d - 3) if chosen.pixel_depth else 0
     if not 0 <= depth_moments <= most:
-        raise ValueError(f"blend: depth_moments of {drawn.name} must be 0 to {most}, got {depth_moments}")
+        raise ValueError(f"blend: depth_moments of {chosen.name} must be 0 to {most}, got {depth_moments}")
     return {
-        **binned_fields(library, drawn.name, splats, instances, ranges, plan, width, height, max_alpha),
+        **binned_fields(library, chosen.name, splats, instances, ranges, plan, width, height, max_alpha),
         "values": values.contiguous(),
         "background": None if background is None else background.contiguous(),
         "channels": d,
@@ -66,10 +66,10 @@ def _arguments(
 def _forward(*args: Any) -> tuple[Tensor, ...]:
     splats, ranges = args[0], args[4]
     depth_moments, name = args[_FORWARD - 2 :]
-    drawn, library = policy(name, "blend"), library_for(splats.device)
-    arguments = _arguments(library, drawn, *args[:_SHARED], depth_moments=depth_moments)
+    chosen, library = policy(name, "blend"), library_for(splats.device)
+    arguments = _arguments(library, chosen, *args[:_SHARED], depth_moments=depth_moments)
     image, transmittance, last, contributors, median_depth, states = outputs = _fake(*args)
-    touched = _touched(drawn, arguments["capacity"], ranges.shape[0])
+    touched = _touched(chosen, arguments["capacity"], ranges.shape[0])
     if touched and states.numel():
         states[-touched:].zero_()
     library.call(
@@ -106,7 +106,7 @@ def _fake(
     name: str,
 ) -> tuple[Tensor, ...]:
     c, _, d = values.shape
-    drawn = policy(name, "blend")
+    chosen = policy(name, "blend")
     image, nothing = (c, height, width), (0,)
     return (
         splats.new_empty(*image, d),
@@ -114,20 +114,20 @@ def _fake(
         splats.new_empty(image if keep else nothing, dtype=torch.int32),
         splats.new_empty(image if tally else nothing, dtype=torch.int32),
         splats.new_empty(image if median else nothing),
-        splats.new_empty(_states(drawn, instances, ranges, d) if keep and splats.is_cuda else 0),
+        splats.new_empty(_states(chosen, instances, ranges, d) if keep and splats.is_cuda else 0),
     )
 
 
-def _states(drawn: Policy, instances: Tensor, ranges: Tensor, channels: int) -> int:
+def _states(chosen: Policy, instances: Tensor, ranges: Tensor, channels: int) -> int:
     """Numbers that the backward pass on a GPU needs from the forward pass."""
     capacity = instances.shape[0]
-    pieces = capacity // drawn.piece * (channels + 1) * TILE * TILE
-    return pieces + _touched(drawn, capacity, ranges.shape[0])
+    pieces = capacity // chosen.piece * (channels + 1) * TILE * TILE
+    return pieces + _touched(chosen, capacity, ranges.shape[0])
 
 
-def _touched(drawn: Policy, capacity: int, tiles: int) -> int:
+def _touched(chosen: Policy, capacity: int, tiles: int) -> int:
     """The last of these: words of which splats of a list counted in which block. Words that no warp writes stay 0."""
-    return (capacity // 32 + tiles + 1) * _BLOCKS if drawn.multi_edge else 0
+    return (capacity // 32 + tiles + 1) * _BLOCKS if chosen.multi_edge else 0
 
 
 def _backward(*args: Any) -> tuple[Tensor, Tensor, Tensor]:
@@ -194,13 +194,13 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]
 
 
 def _autograd(ctx: Any, g_image: Tensor | None, g_transmittance: Tensor | None, *_: Any) -> tuple[Any, ...]:
-    inputs, kept = ctx.saved_tensors[:6], ctx.saved_tensors[6:]
+    inputs, saved = ctx.saved_tensors[:6], ctx.saved_tensors[6:]
     splats, values = inputs[:2]
     of_background = ctx.needs_input_grad[2]
     if g_image is None:
-        g_image = splats.new_zeros(*kept[1].shape, values.shape[2])
+        g_image = splats.new_zeros(*saved[1].shape, values.shape[2])
     g_splats, g_values, g_background = torch.ops.luxel.blend_bwd(
-        *inputs, *ctx.options, *kept, g_image, g_transmittance, of_background
+        *inputs, *ctx.options, *saved, g_image, g_transmittance, of_background
     )
     return g_splats, g_values, g_background if of_background else None, *(None,) * (3 + len(ctx.options))
 
@@ -349,11 +349,11 @@ def blend_splats_bwd(
         of_background: else the last gradient is undefined.
         raw_moments: leave the gradient of splats as sums over pixels that the projection's backward finishes.
     """
-    kept = blended.image, blended.transmittance, blended.last, blended.states
+    saved = blended.image, blended.transmittance, blended.last, blended.states
     return torch.ops.luxel.blend_bwd(
         *inputs,
         *settings.options(False, False, True),
-        *kept,
+        *saved,
         g_image,
         g_transmittance,
         of_background,

@@ -52,7 +52,7 @@ def vote_table(count: int, labels: int, device: torch.device | str, fine: bool =
 
     Up to 32 labels it has a column for each. Beyond, eight slots per primitive, which the first eight of its labels
     take; the ninth and further ones go to a row of a pool with all labels, of which there are N / 32 + 1024. Where
-    those are used up, such votes count as seen only.
+    those are used up, such votes count as observed only.
 
     Args:
         count: N.
@@ -182,7 +182,7 @@ def label_votes_(
     Args:
         table: of N primitives and ``labels`` labels, see `vote_table`.
         splats: [C, N, R]. instances, ranges, plan: from `bin_splats`.
-        maps: uint8 [C, H, W]; labels and above: no vote, but seen.
+        maps: uint8 [C, H, W]; labels and above: no vote, but observed.
         labels: L.
         width, height: image size in pixels.
         max_alpha: cap on the alpha of one splat at a pixel.
@@ -191,7 +191,7 @@ def label_votes_(
         primitive: as in `bin_splats`.
 
     Raises:
-        ValueError: shapes, types or devices do not fit, more labels than the table has room for, or a fine table
+        ValueError: shapes, types or devices do not fit, more labels than the capacity of the table, or a fine table
             on a GPU.
     """
     torch.ops.luxel.label_votes_(

@@ -42,11 +42,11 @@ def policy_object(name: str, source: str, template: str, device: torch.device | 
     """
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
         raise ValueError(f"name must be an identifier, got {name!r}")
-    whole = _SOURCE.format(abi=layouts()[2], name=name, source=source, template=template)
-    place = torch.device(device)
-    if place.type == "cuda":
-        return gpu_object(whole, name, torch.cuda.get_device_capability(place))
-    return cpu_object(whole, name)
+    complete_source = _SOURCE.format(abi=layouts()[2], name=name, source=source, template=template)
+    target = torch.device(device)
+    if target.type == "cuda":
+        return gpu_object(complete_source, name, torch.cuda.get_device_capability(target))
+    return cpu_object(complete_source, name)
 
 
 def load_policy(content: bytes | Path, device: torch.device | str = "cpu") -> Policy:
@@ -92,8 +92,8 @@ def register_policy(
         CompileError: it does not compile; with the compiler's text.
         NativeError: there is no compiler, or the name is in use.
     """
-    places = [torch.device(device) for device in ([best_device()] if devices is None else devices)]
-    for device in [torch.device("cpu"), *(place for place in places if place.type != "cpu")]:
+    targets = [torch.device(device) for device in ([best_device()] if devices is None else devices)]
+    for device in [torch.device("cpu"), *(target for target in targets if target.type != "cpu")]:
         load_policy(policy_object(name, source, template, device), device)
     return policy(name, "register_policy")
 

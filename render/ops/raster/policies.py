@@ -1,4 +1,4 @@
-"""The policies of the tile rasterizer, as the libraries report them: how a primitive's row on the screen is drawn.
+"""The policies of the tile rasterizer, as the libraries report them: how a primitive's row on the screen is rendered.
 
 Those of luxel are listed in cuda/math/raster/policies.h, others are added at run time (own_policies.py). Importing this
 needs no library, the first `policy` does.

@@ -58,10 +58,10 @@ def project_convexes(
         world_to_cam: [C, 4, 4]. intrinsics: [C, 4], pixels.
         width, height: image size in pixels.
         sh_degree: degree evaluated, limited by the coefficients that are stored.
-        near, far: range of depths drawn, 0 < near.
+        near, far: range of depths rendered, 0 < near.
         with_depth: append the depth of the centroid to the values.
         statistics: [N, 4], filled by the backward: sum of d loss / d sigma with its sign (sigma activated), nothing,
-            times seen, largest distance of a point from the centroid on the screen relative to the image.
+            times observed, largest distance of a point from the centroid on the screen relative to the image.
 
     Returns:
         splats [C, N, 28] (x, y of the centroid, opacity after the mask, depth of the centroid, delta z, sigma z, number

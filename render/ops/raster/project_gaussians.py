@@ -51,12 +51,12 @@ def project_gaussians(
             and covariance on the screen are then those of images of sigma points (Wu et al. 2025, "3DGUT").
         width, height: image size in pixels.
         sh_degree: degree evaluated, limited by the coefficients that are stored.
-        near, far: range of depths drawn, 0 < near.
+        near, far: range of depths rendered, 0 < near.
         dilation: added to the diagonal of the screen covariance, px^2.
-        antialiased: keep the integral of the dilated splat (Mip-Splatting, Yu et al. 2024).
+        antialiased: preserve the integral of the dilated splat (Mip-Splatting, Yu et al. 2024).
         with_depth, with_normals: append depth, world-space normal to the values.
         statistics: [N, 4], filled by the backward: sums of the norm of d loss / d mean2d (half image sizes), of
-            its per-pixel absolute version, times seen, largest radius relative to the image.
+            its per-pixel absolute version, times observed, largest radius relative to the image.
         shutters: rolling shutters of the cameras, [C, 8], see `luxel.render.geometry.shutter`; differentiable by the
             velocities.
 

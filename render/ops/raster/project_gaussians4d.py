@@ -57,7 +57,7 @@ def project_gaussians4d(
         width, height, sh_degree, near, far, dilation, antialiased, with_depth, with_normals: as in
             `luxel.render.ops.raster.project_gaussians.project_gaussians`. Normals have no gradient.
         statistics: [N, 4], filled by the backward: sums over the views of the norm of d loss / d mean2d (half image
-            sizes) and of |d loss of the view / d times|, times seen, largest radius relative to the image.
+            sizes) and of |d loss of the view / d times|, times observed, largest radius relative to the image.
         shutters: rolling shutters of the cameras, [C, 8], see `luxel.render.geometry.shutter`; differentiable by the
             velocities.
 

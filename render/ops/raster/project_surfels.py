@@ -51,7 +51,7 @@ def project_surfels(
         world_to_cam: [C, 4, 4]. intrinsics: [C, 4], pixels.
         width, height: image size in pixels.
         sh_degree: degree evaluated, limited by the coefficients that are stored.
-        near, far: range of depths of centres drawn, 0 < near. Surfels that reach behind the camera are not.
+        near, far: range of depths of centres rendered, 0 < near. Surfels that reach behind the camera are not.
         with_depth, with_normals: append depth of the centre (and, with both, its square), world-space normal turned to
             the camera to the values.
         statistics: [N, 4], filled by the backward as in `project_gaussians`.

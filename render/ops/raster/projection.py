@@ -27,7 +27,7 @@ TYPES = {
     "with_normals": "bool",
 }
 GAUSSIAN_OPTIONS = tuple(TYPES)
-SWITCHES = ("raw_moments",)  # of the backward, beside its penalties
+SWITCHES = ("raw_moments",)  # of the backward, in addition to its penalties
 OFF = {"bool": False, "float": 0.0}  # what penalties and switches are where they are left out
 POLYGON_OPTIONS = tuple(name for name in TYPES if name not in ("dilation", "antialiased", "with_normals"))
 SURFEL_OPTIONS = tuple(name for name in TYPES if name not in ("dilation", "antialiased"))

@@ -49,7 +49,7 @@ def fused_adam_(
 ) -> None:
     """One step of Adam in place on every parameter group (Kingma & Ba 2015, algorithm 1).
 
-    Equal to ``torch.optim.Adam`` without weight decay. With ``visible``, primitives that no camera saw keep
+    Equal to ``torch.optim.Adam`` without weight decay. With ``visible``, primitives that no camera observed retain
     their parameters and moments (as a sparse Adam does).
 
     Args:
@@ -86,7 +86,7 @@ def scheduled_adam_(
     grads: Sequence[Tensor],
     exp_avgs: Sequence[Tensor],
     exp_avg_sqs: Sequence[Tensor],
-    places: Sequence[int],
+    rate_indices: Sequence[int],
     schedule: Tensor,
     betas: tuple[float, float] = (0.9, 0.999),
     eps: float = 1e-15,
@@ -97,7 +97,7 @@ def scheduled_adam_(
 
     Args:
         params, grads, exp_avgs, exp_avg_sqs, betas, eps, visible: as in `fused_adam_`; at least one group.
-        places: index of each group's learning rate in the schedule.
+        rate_indices: index of each group's learning rate in the schedule.
         schedule: [R + 2], see `adam_schedule`, of the type and on the device of the parameters.
         skip: int32 [1]; where it is not 0 nothing is changed.
 
@@ -110,7 +110,7 @@ def scheduled_adam_(
             list(grads),
             list(exp_avgs),
             list(exp_avg_sqs),
-            list(places),
+            list(rate_indices),
             schedule,
             *betas,
             eps,
@@ -208,25 +208,26 @@ def _update_fake(*args: Any) -> None:
 
 
 def _check_schedule(*args: Any) -> None:
-    groups, (places, schedule, _, _, _, visible, skip) = args[:4], args[4:]
-    _check(groups, places, 1, visible)
+    groups, (rate_indices, schedule, _, _, _, visible, skip) = args[:4], args[4:]
+    _check(groups, rate_indices, 1, visible)
     first = groups[0][0]
     expected = {
         "schedule": (schedule, first.dtype, (schedule.numel(),)),
         "skip": (skip, torch.int32, (1,)),
     }
     require("scheduled_adam_", first.device, expected)
-    if places and not (min(places) >= 0 and max(places) < schedule.numel() - 2):
+    if rate_indices and not (min(rate_indices) >= 0 and max(rate_indices) < schedule.numel() - 2):
         raise ValueError(
-            f"scheduled_adam_: places must be 0 to {schedule.numel() - 3}, the rates of schedule, got {list(places)}"
+            f"scheduled_adam_: rate_indices must be 0 to {schedule.numel() - 3}, the rates of schedule, "
+            f"got {list(rate_indices)}"
         )
 
 
 def _scheduled(*args: Any) -> None:
     _check_schedule(*args)
-    groups, (places, schedule, beta1, beta2, eps, visible, skip) = args[:4], args[4:]
+    groups, (rate_indices, schedule, beta1, beta2, eps, visible, skip) = args[:4], args[4:]
     more = {"schedule": schedule.contiguous(), "skip": skip, "rates": schedule.numel() - 2}
-    _run(groups, places, beta1, beta2, eps, visible, **more)
+    _run(groups, rate_indices, beta1, beta2, eps, visible, **more)
 
 
 register_implementation("adam_", _update, _update_fake)

@@ -13,7 +13,7 @@ from luxel.render.ops.registry import define, register_implementation, require
 
 ROW = 28  # 32-bit numbers of a table row, see cuda/abi/train.h
 # Their indices in a row; of ADAM as many as `adam_schedule` gives.
-PHOTO, VIEW, ADAM, BACKGROUND, STEP, TIME = 0, 1, slice(2, 12), slice(12, 15), 15, 16
+SLOT, VIEW, ADAM, BACKGROUND, STEP, TIME = 0, 1, slice(2, 12), slice(12, 15), 15, 16
 # Those of `luxel.render.train.views`: for the exposure, the pose, what is left out as transient, and the camera.
 OF_VIEW, VISIT_EXPOSURE, VISIT_POSE, THRESHOLD = slice(17, 24), slice(17, 19), slice(19, 21), slice(21, 22)
 VISIT_CAMERA = slice(22, 24)

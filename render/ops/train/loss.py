@@ -41,7 +41,7 @@ def photometric_loss(
         weight: per pixel, >= 0, [H, W] or [C, H, W], same type; None: all 1. Gets no gradient.
         ssim_weight: share of the SSIM term, 0..1.
         padding: "zero": outside the image both images are 0. "valid": the SSIM of the 5 pixels at each
-            border is left out (L1 keeps them); an image smaller than 11 x 11 then has no SSIM term.
+            border is left out (L1 includes them); an image smaller than 11 x 11 then has no SSIM term.
 
     Returns:
         Scalar; 0 where no pixel counts.

@@ -21,9 +21,9 @@ def opacity_entropy(opacity_logits: Tensor, visible: Tensor, of_others: float = 
     `luxel.render.reference.train.opacity_entropy.opacity_entropy_reference`.
 
     Args:
-        opacity_logits: of o = sigmoid(logit), which is held to [1e-3, 1 - 1e-3], beyond which there is no gradient,
+        opacity_logits: of o = sigmoid(logit), which is clamped to [1e-3, 1 - 1e-3], beyond which there is no gradient,
             [N], float32 or (CPU only) float64. Rows that are not finite have no part in it, and gradient 0.
-        visible: bool, seen by a camera of the step, [N].
+        visible: bool, observed by a camera of the step, [N].
         of_others: times the mean over those that are not visible, added.
 
     Returns:

@@ -67,8 +67,8 @@ def project_adam_(
         statistics: [N, 4] as of the projection; filled here.
         largest_of_views: add to the statistics of each number the largest over the cameras, not all of them.
         betas: decay of the two moments, each in [0, 1). eps: added to the root of the second moment.
-        visible_only: primitives that no camera saw keep parameters and moments, as a sparse Adam does. Otherwise their
-            gradient is 0 (or the penalties', or the extra one): moments decay and the parameters move on with them.
+        visible_only: primitives that no camera observed retain parameters and moments, as a sparse Adam does. Otherwise
+            their gradient is 0 (or the penalties', or the extra one): moments decay and the parameters move with them.
         active_sh_only: leave SH coefficients above ``sh_degree`` alone, moments included; saves their memory traffic.
             The same result where their moments are 0, that is if ``sh_degree`` has never been higher, else not.
         keep_sh_rest: leave all of sh_rest and its moments as they are, most of the memory traffic.

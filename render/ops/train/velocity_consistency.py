@@ -35,7 +35,7 @@ def velocity_consistency(
             `luxel.render.ops.train.neighbours.neighbours`. They need not be visible. What is out of range
             stands for the Gaussian itself. The gradient is exact while fewer than a million share a
             neighbour.
-        visible: bool, seen by a camera of the step, [N].
+        visible: bool, observed by a camera of the step, [N].
 
     Returns:
         Scalar, 0 where nothing is visible. Gradients reach a Gaussian and its neighbours; they are 0 in rows that are

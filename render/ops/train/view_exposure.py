@@ -24,7 +24,7 @@ def view_exposure(
 ) -> Tensor:
     """Images through a colour transform each; gradients by image, parameters and transmittance.
 
-    The background that shines through keeps its colour: with x = image - transmittance background, the transform of x
+    The background that shines through retains its colour: with x = image - transmittance background, the transform of x
     and that background are added. See `luxel.render.reference.train.view_models.exposure_reference`.
 
     Args:
@@ -64,12 +64,12 @@ def _arguments(
         "background": (background, image.dtype, (views, 3)),
     }
     require("view_exposure", image.device, expected)
-    behind = background if transmittance is not None else None
+    backdrop = background if transmittance is not None else None
     return {
         "image": image.contiguous(),
         "parameters": parameters.contiguous(),
         "transmittance": None if transmittance is None else transmittance.contiguous(),
-        "background": None if behind is None else behind.contiguous(),
+        "background": None if backdrop is None else backdrop.contiguous(),
         "views": views,
         "width": width,
         "height": height,

@@ -67,7 +67,7 @@ def to_mesh(convexes: Convexes, min_opacity: float | None = None) -> PrimitiveMe
 
 
 def outward(points: np.ndarray, owner: np.ndarray, corners: np.ndarray) -> np.ndarray:
-    """The corners of triangles, turned so that they run anticlockwise seen from outside.
+    """The corners of triangles, turned so that they run anticlockwise viewed from outside.
 
     Args:
         points: of the hulls about points inside them, [N, K, 3].

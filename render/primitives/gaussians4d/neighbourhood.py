@@ -43,11 +43,11 @@ class Neighbourhood:
     def renew(self, scene: Gaussians4d, status: Tensor) -> None:
         """Searches; after a stall the previous neighbours are retained, since steps that are repeated need them."""
         means, times = scene.means.detach(), scene.times.detach()
-        places = torch.cat([means, self.settings.neighbour_time * times[:, None]], -1)
+        positions = torch.cat([means, self.settings.neighbour_time * times[:, None]], -1)
         live = scene.opacity_logits.detach().isfinite()
-        nearest = neighbours(places, self.settings.neighbours, live)
-        held = self._rows(scene.count)
-        held.copy_(torch.where(status[1] == 0, nearest, held))
+        nearest = neighbours(positions, self.settings.neighbours, live)
+        stored = self._rows(scene.count)
+        stored.copy_(torch.where(status[1] == 0, nearest, stored))
 
     def value(self, scene: Gaussians4d, visible: Tensor) -> Tensor:
         """`velocity_consistency` of the Gaussians that are visible."""

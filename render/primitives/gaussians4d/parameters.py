@@ -210,7 +210,7 @@ class Gaussians4d(Parameters):
         seed: int = 0,
         device: torch.device | str = "cpu",
     ) -> Gaussians4d:
-        """Grey Gaussians at random places of a cube and at random times, as the authors start from for D-NeRF.
+        """Grey Gaussians at random positions in a cube and at random times, as the authors start from for D-NeRF.
 
         Args:
             count: N.

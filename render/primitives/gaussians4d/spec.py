@@ -26,7 +26,7 @@ SPEC = PrimitiveSpec(
     name="gaussians4d",
     noun="4D Gaussians",
     load_engine=_engine,
-    columns=(  # those of 3DGS where they mean the same, and those of time beside them
+    columns=(  # those of 3DGS where they mean the same, and those of time next to them
         Columns("means", ("x", "y", "z")),
         Columns("times", ("t",)),
         *SH_COLUMNS,

@@ -38,7 +38,7 @@ class AdaptiveStrategy(Strategy):
     prune_scale3d: Weight = 0.1
     """After the first reset, Gaussians larger than this share of the scene extent are removed."""
     revised_opacity: bool = False
-    """Give split parts the opacity that composes to the old one (Rota Bulo et al. 2024); off: they keep it."""
+    """Give split parts the opacity that composes to the old one (Rota Bulo et al. 2024); off: they retain it."""
     refine_start: StepsOrNever = 500
     """Step after which growth starts."""
     refine_stop: StepsOrNever = 15_000

@@ -64,7 +64,7 @@ class Densifier:
             self.rows = DensifyStatistics.zeros(capacity, self.store.inverse_count.device)
 
     def select(self, index: Tensor) -> None:
-        """Keeps the primitives at ``index``, positions or a boolean mask, and resets the statistics."""
+        """Retains the primitives at ``index``, positions or a boolean mask, and resets the statistics."""
         self.store.select(index)
         self.reset()
 

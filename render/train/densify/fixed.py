@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class FixedCount(Strategy):
-    """Keeps the primitives of the start; those that have faded away are removed."""
+    """Retains the primitives of the start; those that have faded away are removed."""
 
     prune_opacity: ShareBelow1 = 0.005
-    """Primitives less opaque than this are removed; 0 keeps all."""
+    """Primitives less opaque than this are removed; 0 retains all."""
     refine_every: Steps = 500
     """Steps between removals."""
 

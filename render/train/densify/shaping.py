@@ -62,7 +62,7 @@ class ShapingStrategy(Strategy):
     prune_every: Steps = 1000
     """Steps between removals after `refine_stop`."""
     clip_every: StepsOrNever = 3000
-    """Steps between clips of all opacities to `clip_opacity`; 0: never. Shorter runs keep the interval."""
+    """Steps between clips of all opacities to `clip_opacity`; 0: never. Shorter runs retain the interval."""
     clip_stop: StepsOrNever = 6000
     """Last step at which opacities are clipped; in shorter runs earlier, as `refine_stop` is."""
     clip_opacity: OpenShare = 0.2

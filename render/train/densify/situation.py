@@ -85,5 +85,5 @@ def finite(scene: Parameters) -> Tensor:
 
 
 def logit(opacity: Tensor) -> Tensor:
-    """The inverse of the sigmoid, kept finite."""
+    """The inverse of the sigmoid, clamped to be finite."""
     return opacity.clamp(1e-7, 1 - 1e-6).logit()

@@ -47,8 +47,8 @@ class SpacetimeStrategy(AdaptiveStrategy):
         """The larger of the gradients on the screen and in time, as multiples of their thresholds, [N]."""
         import torch
 
-        seen = now.statistics.visible.clamp_min(1)
-        on_screen, in_time = now.statistics.data[:, 0] / seen, now.statistics.data[:, 1] / seen
+        observations = now.statistics.visible.clamp_min(1)
+        on_screen, in_time = (now.statistics.data[:, k] / observations for k in (0, 1))
         return torch.maximum(on_screen / self.threshold, in_time / self.grow_grad_t)
 
     def is_large(self, gaussians: Any, now: Situation) -> Tensor:

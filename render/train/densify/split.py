@@ -149,7 +149,7 @@ def split_in_two(gaussians: Any) -> tuple[Any, Any]:
     """Two parts of each Gaussian, on either side along its longest axis.
 
     A part's standard deviation on that axis is 1 / sqrt(2) of the parent's, and so is its distance, so that both
-    together have the parent's covariance; opacities o' with (1 - o')^sqrt(2) = 1 - o keep the parent's mass.
+    together have the parent's covariance; opacities o' with (1 - o')^sqrt(2) = 1 - o preserve the parent's mass.
 
     Returns:
         The parts on the positive and on the negative side, each in the order of the parents.

@@ -94,7 +94,7 @@ class MemoryBudget:
             except Exception as error:
                 if not is_out_of_memory(error):
                     raise
-            give_way()  # after the handler, which keeps the frames of the failed step alive
+            give_way()  # after the handler, which retains the frames of the failed step alive
         return None
 
     def measured(

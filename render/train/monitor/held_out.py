@@ -48,7 +48,7 @@ def measure(
     lpips: bool,
     save_renders: int,
     aligned: bool = False,
-    photographed: Callable[..., Tensor] | None = None,
+    camera_response: Callable[..., Tensor] | None = None,
     refine: float | None = None,
     depth: Literal["metric", "align"] | None = None,
     render: Callable[..., Any] = rasterize,
@@ -56,12 +56,12 @@ def measure(
     """Scores of held-out views, and the time to render them; None if there are none.
 
     Args:
-        background: behind render and image, [3]; evaluation runs on its device.
+        background: of render and image, [3]; evaluation runs on its device.
         folder: where renders are written.
         antialiased: as in training.
         lpips: LPIPS too, if its weights are available.
         save_renders: number of renders written next to the ground truth, evenly spread over the views.
-        aligned, photographed, refine, depth, render: see `luxel.render.metrics.evaluate.evaluate`.
+        aligned, camera_response, refine, depth, render: see `luxel.render.metrics.evaluate.evaluate`.
     """
     if not views:
         return None
@@ -97,7 +97,7 @@ def measure(
             antialiased=antialiased,
             lpips=lpips,
             aligned=aligned,
-            photographed=photographed,
+            camera_response=camera_response,
             refine=refine,
             depth=depth,
             on_view=save,
@@ -119,7 +119,7 @@ def measured(run: Any, render: Callable[..., Any], lpips: bool, save_renders: in
 
     See `measure` for the other arguments, and `MemoryBudget.measured`.
     """
-    behind = torch.full((3,), 0.0 if run.background == "black" else 1.0, device=run.device)
+    background = torch.full((3,), 0.0 if run.background == "black" else 1.0, device=run.device)
     options: dict[str, Any] = {
         "antialiased": run.config.antialiased,
         "save_renders": save_renders,
@@ -129,7 +129,12 @@ def measured(run: Any, render: Callable[..., Any], lpips: bool, save_renders: in
     options["depth"] = None if run.config.depth == "none" else run.config.depth_scale
     return run.memory.measured(
         lambda lpips: measure(
-            run.scene, run.models.seen(run.test_views), behind, run.folder, lpips=lpips, **options
+            run.scene,
+            run.models.evaluation_views(run.test_views),
+            background,
+            run.folder,
+            lpips=lpips,
+            **options,
         ),
         None if run.dataset.streaming else run.stream_images,
         lpips,

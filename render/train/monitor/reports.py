@@ -52,7 +52,7 @@ class TrainResult:
         train_seconds: time spent in training steps; evaluation, pauses and viewers do not count.
         count: number of primitives.
         test_psnr: held-out PSNR in dB, or None where nothing was held out or measured.
-        evaluation: the measurement behind it, or None.
+        evaluation: the measurement that it is from, or None.
         checkpoint: JSON file of the last checkpoint, or None where none could be written.
         scene: the exported scene, or None.
     """

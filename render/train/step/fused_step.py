@@ -69,7 +69,7 @@ class StepContext:
         table: see `gather_view`.
         status: see `count_step_`.
         scalars: 1, and 1 divided by the number of views, on the device.
-        terms: of the loss, beside the photometric one.
+        terms: of the loss, in addition to the photometric one.
         extent: of the scene, capture units.
         capacity: of tile instances per view; None: the host waits for the number that is needed.
         auxiliary: auxiliary state of the primitive, if any.
@@ -141,11 +141,11 @@ def fused_step(
     lists = bin_tiles(projected, settings, visible_capacity=visible_capacity, capacity=capacity)
     count_step_(lists.overflow, projected.totals, context.table, context.status, views)
     background = rows[:, BACKGROUND].contiguous()
-    drawn = measured(projected, scene, view) if terms.with_normals else projected
-    more = drawn.values.shape[-1] - 3  # channels beside colours
+    splats = measured(projected, scene, view) if terms.with_normals else projected
+    more = splats.values.shape[-1] - 3  # channels in addition to colours
     if more:
         background = torch.nn.functional.pad(background, (0, more))
-    blended = blend(drawn, lists, background, settings, keep=True)
+    blended = blend(splats, lists, background, settings, keep=True)
     transmittance = blended.transmittance
     image = blended.image[..., :3].contiguous() if more else blended.image
     image = maps.shown(image, None if target.alpha is None else transmittance)
@@ -159,7 +159,7 @@ def fused_step(
     assert projection is not None, "primitives without a projection take the general path"
     raw_moments = "raw_moments" in projection.penalties and projected.splats.is_cuda
     g_splats, g_values = blend_backward(
-        drawn,
+        splats,
         lists,
         background,
         settings,

@@ -77,9 +77,9 @@ def general_step(
         camera = replace(target.camera, world_to_cam=world_to_cam[0], shutter=shutter)
         options: dict[str, Any] = {} if waits else {"max_instances": context.capacity}
         if schedule.counts:
-            held = context.statistics.data[: scene.count]
+            stored = context.statistics.data[: scene.count]
             # With one view that cannot stall, statistics are accumulated directly.
-            stats.append(held if waits and views == 1 else torch.zeros_like(held))
+            stats.append(stored if waits and views == 1 else torch.zeros_like(stored))
             options["statistics"] = DensifyStatistics(stats[-1])
         if config.suppress_floaters:
             options["full_gradient_depth"] = FULL_GRADIENT * context.extent
@@ -198,9 +198,9 @@ def _through(frame: Frame) -> Tensor:
 def _add_statistics(context: StepContext, stats: Sequence[Tensor]) -> None:
     """Adds the statistics of a step for densification; of several views the maximum (Duan et al. 2024)."""
     step = torch.where(context.status[1] == 0, _largest(stats), 0.0)
-    held = context.statistics.data[: step.shape[0]]
-    held[:, :3].add_(step[:, :3])
-    held[:, 3].clamp_(min=step[:, 3])  # a size: 0 changes nothing
+    stored = context.statistics.data[: step.shape[0]]
+    stored[:, :3].add_(step[:, :3])
+    stored[:, 3].clamp_(min=step[:, 3])  # a size: 0 changes nothing
 
 
 def _largest(each: Sequence[Tensor]) -> Tensor:

@@ -32,7 +32,7 @@ class Window:
     """The steps at which densification acts, for one length of run.
 
     Published schedules are for 30,000 steps. In shorter runs the start is at most 5 % of the run, the interval 2 %
-    (not below 20 steps), the end the share that the strategy states; opacity resets keep their interval.
+    (not below 20 steps), the end the share that the strategy states; opacity resets retain their interval.
 
     Args:
         start, stop, every: acts after step t when start < t < stop and t is a multiple of every.

@@ -72,7 +72,7 @@ class StepQueue:
             x: torch.full((), x, device=self.device) for x in {1.0, 1 / config.batch}
         }  # of the loss; steps that are captured read them
         self._weights = TermWeights(step_terms(config), self.device, config.batch)
-        self._room = InstanceCapacity()
+        self._instance_capacity = InstanceCapacity()
         self._replay: Replay[StepOutput] = Replay(self.device)
         self._counted_from = 0  # the step at which the status was last cleared
         self._readbacks = ReadbackQueue(self.device)
@@ -104,10 +104,10 @@ class StepQueue:
         """
         schedule, batch = self.timeline.at(step), self.config.batch
         samples = range(step * batch, (step + 1) * batch)
-        self._table.reach(step, self.timeline, self.dataset.place, self._models.visit)
+        self._table.reach(step, self.timeline, self.dataset.sample, self._models.visit)
         if schedule.halvings != self._halvings:
             self._halvings = schedule.halvings
-            self._room.forget()
+            self._instance_capacity.forget()
         estimated = self.estimates and not self._waits
         context = StepContext(
             self.config,
@@ -123,14 +123,14 @@ class StepQueue:
                 )
             ),
             self.timeline.extent,
-            self._room.limit if estimated else None,
+            self._instance_capacity.limit if estimated else None,
             self._auxiliary,
             self._auxiliary is not None and self._auxiliary.plan(step, store),
             self._models,
         )
         if estimated and context.capacity is None:
             stack = self.dataset.image_stack(samples[0], schedule.halvings)
-            context.capacity = self._room.begin(instances_needed(context, stack))
+            context.capacity = self._instance_capacity.begin(instances_needed(context, stack))
         output = self._run(context, samples, schedule)
         store.steps = step + 1
         if report or (self.estimates and (step + 1) % PULSE == 0):
@@ -158,7 +158,7 @@ class StepQueue:
             if not _stalled(readback):
                 self._report(readback)
         step = self._counted_from + done
-        self._room.adapt(max_instances, stalled != 0)
+        self._instance_capacity.adapt(max_instances, stalled != 0)
         if stalled:
             self.start(step)
         else:  # the table continues where it is

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from luxel.render.ops.train.adam import adam_schedule
-from luxel.render.ops.train.gather_view import ADAM, BACKGROUND, DEPTH, OF_VIEW, PHOTO, ROW, STEP, TIME, VIEW
+from luxel.render.ops.train.gather_view import ADAM, BACKGROUND, DEPTH, OF_VIEW, ROW, SLOT, STEP, TIME, VIEW
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.step import schedules
 from luxel.render.train.step.terms.depth import depth_weight
@@ -118,13 +118,13 @@ class StepTable:
         self,
         step: int,
         timeline: Timeline,
-        place: Callable[[int], tuple[int, int, float]],
+        sample: Callable[[int], tuple[int, int, float]],
         visit: Callable[[int, int], tuple[float, ...]] | None = None,
     ) -> None:
         """Makes the cursor point at ``step``, uploading rows where it is not among those present.
 
         Args:
-            place: slot of the image, index of the view and time of a camera sample, of which each step has ``batch``.
+            sample: slot of the image, index of the view and time of a camera sample, of which each step has ``batch``.
             visit: see `luxel.render.train.views.models.ViewModels.visit`.
         """
         if self._first < step < self._end:
@@ -136,8 +136,8 @@ class StepTable:
             schedule = adam_schedule(list(rates.values()), number + 1, BETAS)
             for j in range(self.batch):
                 row = rows[1 + k * self.batch + j]
-                slot, view, row[TIME] = place(number * self.batch + j)
-                row.view(np.int32)[[PHOTO, VIEW, STEP]] = slot, view, number
+                slot, view, row[TIME] = sample(number * self.batch + j)
+                row.view(np.int32)[[SLOT, VIEW, STEP]] = slot, view, number
                 row[ADAM][: len(schedule)] = schedule
                 row[BACKGROUND] = timeline.background_at(number)
                 row[DEPTH] = timeline.depth_weight(number)

@@ -45,7 +45,7 @@ class ViewMaps:
 
         Args:
             image: rendered, [B, H, W, 3].
-            transmittance: [B, H, W]: the background keeps its colour; None: there is none to keep.
+            transmittance: [B, H, W]: the background retains its colour; None: there is none.
         """
         if self._exposure is None:
             return image

@@ -1,1 +1,1 @@
-"""Where the parameters of a scene and the moments of Adam are held while it is trained."""
+"""Where the parameters of a scene and the moments of Adam are stored while it is trained."""

@@ -88,7 +88,7 @@ class ResidentStore:
         return self._kind(**params)
 
     def select(self, index: Tensor) -> None:
-        """Keeps the primitives at ``index`` (positions, or a boolean mask) in that order, with their
+        """Retains the primitives at ``index`` (positions, or a boolean mask) in that order, with their
         moments."""
         if index.dtype == torch.bool:
             index = index.nonzero()[:, 0]  # once, not once per tensor

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import Camera, Pixels, View, calibrations
-from luxel.render.ops.train.gather_view import PHOTO, ROW, TIME, gather_view
+from luxel.render.ops.train.gather_view import ROW, SLOT, TIME, gather_view
 from luxel.render.train.views.depth_targets import halved_depth, stored_depth
 from luxel.render.train.views.hidden_pixels import filled
 
@@ -120,7 +120,7 @@ class ImageStack(NamedTuple):
         camera = Camera.from_calibration(world_to_cam, intrinsics, *self.size, self.near, self.far)
         depth = None
         if self.images.depth is not None:
-            slots = row.view(-1, ROW)[:, PHOTO].view(torch.int32)
+            slots = row.view(-1, ROW)[:, SLOT].view(torch.int32)
             stored = self.images.depth.index_select(0, slots).float() * self.depth_unit
             depth = stored if views else stored[0]
         return Target(camera, rgb, alpha, weight, row[..., TIME], depth), row
@@ -186,11 +186,11 @@ class ViewOrder:
 
     def view_at(self, step: int) -> int:
         """Index of the view that step number ``step`` (from 0) trains on."""
-        epoch, place = divmod(step, self.count)
+        epoch, position = divmod(step, self.count)
         if epoch != self._epoch:
             self._epoch = epoch
             self._permutation = np.random.default_rng([self.seed, epoch]).permutation(self.count)
-        return int(self._permutation[place])
+        return int(self._permutation[position])
 
 
 class Dataset:
@@ -201,7 +201,7 @@ class Dataset:
         order: which view each step uses.
         device: where targets are gathered.
         stream: read and upload each image for its step (in background threads, some steps ahead) instead
-            of keeping all on the device.
+            of storing all on the device.
         on_read: called with (done, total) while images are uploaded.
         depth_unit: capture units of a value of the depth maps, which are then read too; None: they are not.
 
@@ -261,7 +261,7 @@ class Dataset:
             self._pool = None
         self._coming.clear()
 
-    def place(self, step: int) -> tuple[int, int, float]:
+    def sample(self, step: int) -> tuple[int, int, float]:
         """Slot of the image of step number ``step`` in its stack, index of its view, and its time."""
         index = self.order.view_at(step)
         return (self._slots[index] if self._slots else 0), index, self.views[index].time
@@ -292,8 +292,8 @@ class Dataset:
             self.has_alpha |= image.alpha is not None
             format = ImageFormat.of(image, view.camera)
             if format not in stacks:
-                room = sizes[format.width, format.height]
-                stacks[format] = image.map(lambda t, room=room: t.new_empty(room, *t.shape))
+                count = sizes[format.width, format.height]
+                stacks[format] = image.map(lambda t, count=count: t.new_empty(count, *t.shape))
             for buffer, tensor in zip(stacks[format], image, strict=True):
                 if buffer is not None and tensor is not None:
                     buffer[filled[format]] = tensor

@@ -1,4 +1,4 @@
-"""Known depth of training views as the device keeps it."""
+"""Known depth of training views as the device stores it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def stored_depth(view: View, alpha: Tensor | None, weight: Tensor | None, unit: 
         view: with its camera and depth.
         alpha, weight: uint8 [H, W] of its image. Where the weight is 0 or the alpha shows the background, no depth is
             known.
-        unit: capture units of a value; half precision keeps 1e-3 of what is nearer than 65504 of them.
+        unit: capture units of a value; half precision preserves 1e-3 of what is nearer than 65504 of them.
 
     Raises:
         LuxelError: see `luxel.render.metrics.depth.known_depth`.

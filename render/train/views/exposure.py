@@ -105,7 +105,7 @@ class Exposure:
             cameras = self._of_view.index_select(0, views)
             self.shared.update_(cameras, gradients[:, own:], row[VISIT_CAMERA], skip)
 
-    def photographed(self, view: View, image: Tensor, transmittance: Tensor, background: Tensor) -> Tensor:
+    def camera_response(self, view: View, image: Tensor, transmittance: Tensor, background: Tensor) -> Tensor:
         """A render with the vignetting and the response of the camera of a view, at the mean exposure.
 
         Args:
@@ -135,7 +135,7 @@ class Exposure:
         Args:
             image: rendered, [B, H, W, 3].
             parameters: of their views, [B, P].
-            transmittance: [B, H, W]: the background behind the scene keeps its colour; None: there is none to keep.
+            transmittance: [B, H, W]: the background behind the scene retains its colour; None: there is none.
             background: [B, 3]; without ``transmittance`` it has no part in it.
 
         Returns:

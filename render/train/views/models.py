@@ -82,9 +82,9 @@ class ViewModels:
             self.shutter and self.shutter.table,
         )
 
-    def seen(self, views: Sequence[View]) -> Sequence[View]:
+    def evaluation_views(self, views: Sequence[View]) -> Sequence[View]:
         """Held-out views with the cameras that they are rendered with."""
-        return views if self.shutter is None else self.shutter.seen(views)
+        return views if self.shutter is None else self.shutter.evaluation_views(views)
 
     @property
     def scoring(self) -> dict[str, Any]:
@@ -92,7 +92,7 @@ class ViewModels:
         `luxel.render.metrics.evaluate.evaluate`."""
         return {
             "aligned": self.exposure is not None,
-            "photographed": self.exposure and self.exposure.photographed,
+            "camera_response": self.exposure and self.exposure.camera_response,
             "refine": self.poses and self.poses.extent,
         }
 
@@ -121,7 +121,7 @@ class ViewModels:
         """The target without transients, with the weights of its pixels in the loss.
 
         Args:
-            image: as the photographs would show it, [B, H, W, 3].
+            image: as the training images would show it, [B, H, W, 3].
             target: of B views.
             row: of the table, [28].
         """

@@ -109,7 +109,7 @@ class RollingShutter:
         norm = float(start.square().sum())
         return 1.0 + float((start * self.table.values).sum()) / norm if norm > 0 else 1.0
 
-    def seen(self, views: Sequence[View]) -> list[View]:
+    def evaluation_views(self, views: Sequence[View]) -> list[View]:
         """Views, out of those given at the start, with the shutters that held-out views are rendered with."""
         position = {view.name: number for number, view in enumerate(self._views)}
         rows = shutter_row(self.factor * self._every, self._direction).cpu()

@@ -1,4 +1,4 @@
-"""Parameters of each training view, updated by Adam where a step has seen the view."""
+"""Parameters of each training view, updated by Adam where a step has used the view."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ USUAL = 0.5  # quantile of their differences that is the usual one
 FACTOR = 10.0  # of the usual difference, above which a block is taken for transient
 FLOOR = 0.1  # difference in [0, 1] below which none is
 CONTRAST = 0.5  # of the image's own standard deviation around a block, by which it may differ more
-BESIDE = 0.25  # of what is allowed, above which a pixel of a transient block or alongside one is transient
+NEIGHBOUR_SHARE = 0.25  # of what is allowed, above which a pixel in or next to a transient block is transient
 CLOSED = 5  # pixels a side of the square that closes holes in what is transient, odd
 DOUBT = 0.1  # weight of transient pixels: details that were mistaken for an object are learnt nevertheless
 START, FULL = 0.05, 0.15  # shares of the run at which the first blocks are found, and by the factor above
@@ -53,14 +53,14 @@ def without_transients(
 
 @torch.no_grad()
 def static_share(image: Tensor, truth: Tensor, weight: Tensor | None, factor: Tensor) -> Tensor:
-    """Shares of the weight that pixels keep: a tenth where an image differs from the render far more than usual.
+    """Shares of the weight that pixels retain: a tenth where an image differs from the render far more than usual.
 
     Blocks decide where something is transient, their pixels how far it reaches. Compared are mean colours around
     blocks: detail that is not learnt yet differs in its pixels and hardly in their mean, and what stands before the
     scene has another colour. Where the image has strong contrast, small errors of pose move much colour, so more
     is allowed. Of such blocks and those alongside them (as in Sabour et al. 2023, RobustNeRF, sec. 4) the pixels that
     differ themselves are transient, and the holes between them. The usual difference is a median: an object may cover a
-    good part of an image. Transient pixels keep a tenth of their weight: without any, details that are learnt late
+    good part of an image. Transient pixels retain a tenth of their weight: without any, details that are learnt late
     would never be, and what does pass is observed by one view, which the others outweigh. Nothing here waits for the
     device.
 
@@ -83,7 +83,7 @@ def static_share(image: Tensor, truth: Tensor, weight: Tensor | None, factor: Te
     usual = some.sort().values[int(USUAL * (some.numel() - 1))]
     allowed = (factor * usual).clamp_min(FLOOR) + CONTRAST * _contrast(truth)
     far = nn.max_pool2d((away > allowed).to(away.dtype), 3, 1, 1)
-    limit = torch.where(far > 0, BESIDE * allowed, math.inf)  # of the pixels of a block
+    limit = torch.where(far > 0, NEIGHBOUR_SHARE * allowed, math.inf)  # of the pixels of a block
     own = difference.abs().mean(1) if weight is None else difference.abs().mean(1) * (weight > 0)
     transient = (own > _pixels(limit, own)).to(own.dtype)
     transient = -_largest(-_largest(transient))

@@ -69,11 +69,11 @@ TIMED_VIEWS = 8  # frames are drawn from
 
 
 def miniature(factor: int) -> type[RadianceField]:
-    """Radiance fields with fewer cells and places."""
+    """Radiance fields with fewer cells and samples."""
 
     class Miniature(RadianceField):
         cells = RadianceField.cells // factor
-        places = RadianceField.places // factor
+        diagonal_samples = RadianceField.diagonal_samples // factor
 
     return Miniature
 
@@ -93,7 +93,7 @@ def counts(field: RadianceField) -> tuple[float, str]:
         raw = field.march.samples(
             field.draw_batch(torch.Generator(field.device).manual_seed(1)), field.rays.images
         )
-        seen = field.march.visible(raw, field.raw_densities) if field.config.rooms else raw
+        seen = field.march.visible(raw, field.raw_densities) if field.config.marched_batches else raw
         depth = field.density(seen.positions)[:, 0].clamp(-MAX_DENSITY, MAX_DENSITY).exp()
     field.march.live.copy_(live)
     weights = torch.cat(list(_weights(depth * field.march.scale * seen.dt, seen.ranges)) or [seen.t[:0]])

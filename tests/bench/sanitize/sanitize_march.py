@@ -220,7 +220,7 @@ class SmallRadianceField(RadianceField):
     """With few cells."""
 
     cells = 16
-    places = 100
+    diagonal_samples = 100
 
 
 def trained(steps: int, device: torch.device) -> dict[str, Tensor]:

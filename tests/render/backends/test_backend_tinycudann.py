@@ -363,7 +363,7 @@ def test_volumes_are_trained_and_drawn_by_it(tmp_path: Path, stand_in_tinycudann
 
 class SmallRadianceField(RadianceField):
     cells: ClassVar[int] = 32
-    places: ClassVar[int] = 192
+    diagonal_samples: ClassVar[int] = 192
 
 
 def discs(count: int, size: int = 24) -> list[View]:

@@ -1,4 +1,4 @@
-"""Radiance fields of whole places: what a capture chooses and gains, what files keep, what is refused."""
+"""Radiance fields of full scenes: what a capture chooses and gains, what files keep, what is refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import torch
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import make_application
 from luxel.render.fields.capture.extent import cascades_of, finest_of, inner_box, nearest
-from luxel.render.fields.capture.occupancy import Occupancy, seen_cells
+from luxel.render.fields.capture.occupancy import Occupancy, observed_cells
 from luxel.render.fields.capture.posed_images import PosedImages
 from luxel.render.fields.files import load_field, save_field
 from luxel.render.fields.radiance import RadianceConfig, RadianceField
@@ -32,7 +32,7 @@ CONFIG = RadianceConfig(
 
 class SmallField(RadianceField):
     cells: ClassVar[int] = 16
-    places: ClassVar[int] = 96
+    diagonal_samples: ClassVar[int] = 96
 
 
 def place(camera: Camera) -> np.ndarray:
@@ -196,8 +196,10 @@ def test_where_training_rays_begin():
 def test_cells_that_cameras_see():
     """All cells whose centres two cameras see are among them; those behind every camera are not."""
     cameras = [view.camera for view in walk(3, 8)]
-    region = Region.of_box((-1, -1, -1, 1, 1, 1), places=96, near=0.5, resolution=32)._replace(cascades=4)
-    seen = {fewest: seen_cells(region, cameras, fewest, torch.device("cpu")) for fewest in (1, 2, 4)}
+    region = Region.of_box((-1, -1, -1, 1, 1, 1), diagonal_samples=96, near=0.5, resolution=32)._replace(
+        cascades=4
+    )
+    seen = {fewest: observed_cells(region, cameras, fewest, torch.device("cpu")) for fewest in (1, 2, 4)}
     axis = (torch.arange(32) + 0.5) / 16 - 1
     z, y, x = torch.meshgrid(axis, axis, axis, indexing="ij")
     for k in range(4):
@@ -265,5 +267,5 @@ def test_what_is_refused():
     view = walk(1, 8)[0]
     clear = View("", view.camera, lambda: Pixels(view.read().rgb, np.full((8, 8), 9, np.uint8)))
     field = SmallField(replace(CONFIG, extent="contracted", cascades=2, sky=True))
-    with pytest.raises(LuxelError, match="behind transparent photographs"):
+    with pytest.raises(LuxelError, match="behind transparent images"):
         field.begin([clear], torch.device("cpu"))

@@ -80,7 +80,7 @@ def test_the_gradient_of_a_step(model: Any, cut_out: bool, monkeypatch: Any) -> 
     field = SmallField(adapted)
     field.begin(given, CPU)
     exposure = field.rays.exposure
-    assert exposure is not None and field.config.whole != cut_out
+    assert exposure is not None and field.config.full_scene != cut_out
     with torch.no_grad():
         exposure.table.copy_(
             0.2 * torch.randn(exposure.table.shape, generator=torch.Generator().manual_seed(2))

@@ -107,7 +107,7 @@ def test_masks_that_leave_nothing() -> None:
     camera = Camera.look_at((0, -3, 0), (0, 0, 0), fov_y=0.8, width=8, height=6)
     image, nothing = np.zeros((6, 8, 3), np.uint8), np.zeros((6, 8), np.uint8)
     views = [View("first.png", camera, lambda: Pixels(image, None, nothing))]
-    with pytest.raises(LuxelError, match=r"no pixel of 1 photographs \(first\.png.*--masks none"):
+    with pytest.raises(LuxelError, match=r"no pixel of 1 images \(first\.png.*--masks none"):
         DeviceImages.read(views, torch.device("cpu"))
     without = [View("first.png", camera, lambda: Pixels(image, None, None))]
     assert len(DeviceImages.read(without, torch.device("cpu")).pixels) == 48, "the remedy works"
@@ -126,7 +126,7 @@ def test_what_a_kind_of_field_does_not_have() -> None:
         image.densities(torch.zeros(1, 3))
     with pytest.raises(NotImplementedError, match="A field of 'image' has no density"):
         _ = image.region
-    with pytest.raises(NotImplementedError, match="A field of 'sdf' is drawn by a camera"):
+    with pytest.raises(NotImplementedError, match="A field of 'sdf' is rendered by a camera"):
         surface.render_size(4, 4)
 
 

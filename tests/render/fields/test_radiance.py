@@ -23,7 +23,7 @@ from luxel.render.ops.field.march_rays import ASKED, LEFT_OUT, RAYS, SAMPLES
 
 class SmallRadianceField(RadianceField):
     cells: ClassVar[int] = 32
-    places: ClassVar[int] = 192
+    diagonal_samples: ClassVar[int] = 192
 
 
 CONFIG = RadianceConfig(
@@ -266,9 +266,9 @@ def test_boxes():
 def test_what_is_refused():
     field = SmallRadianceField(CONFIG)
     cpu = torch.device("cpu")
-    with pytest.raises(LuxelError, match="has no photographs"):
+    with pytest.raises(LuxelError, match="has no images"):
         field.evaluate()
-    with pytest.raises(LuxelError, match="needs photographs"):
+    with pytest.raises(LuxelError, match="needs images"):
         field.begin([], cpu)
     views = ring(1, 8)
     with pytest.raises(LuxelError, match="is empty"):

@@ -26,7 +26,7 @@ def test_what_a_primitive_does_not_support(random_gaussians: Callable[..., Gauss
     fixed = Fixed(**random_gaussians(3).tensors())
     with pytest.raises(LuxelError, match=r"Gaussians cannot be moved.*Select, hide or delete"):
         fixed.transformed(Similarity(scale=2.0))
-    with pytest.raises(LuxelError, match=r"Gaussians have no size.*by place, opacity or colour"):
+    with pytest.raises(LuxelError, match=r"Gaussians have no size.*by position, opacity or colour"):
         _ = fixed.sizes
 
 

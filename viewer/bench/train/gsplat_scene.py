@@ -16,7 +16,7 @@ from torch import Tensor
 
 from luxel.render.backends.gsplat import pinhole_matrices
 from luxel.render.geometry.camera import Camera, Points, View
-from luxel.render.ops.train.gather_view import BACKGROUND, PHOTO, ROW, TIME, VIEW
+from luxel.render.ops.train.gather_view import BACKGROUND, ROW, SLOT, TIME, VIEW
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.train import TrainConfig
 from luxel.render.train.memory import plan as memory_plan
@@ -125,8 +125,8 @@ class TrainingImages:
         count = len(self.views)
         rows = np.zeros((count, 2, ROW), np.float32)
         for place, row in enumerate(rows[:, 1]):
-            slot, index, row[TIME] = self.dataset.place(epoch * count + place)
-            row.view(np.int32)[[PHOTO, VIEW]] = slot, index
+            slot, index, row[TIME] = self.dataset.sample(epoch * count + place)
+            row.view(np.int32)[[SLOT, VIEW]] = slot, index
         rows[:, 1, BACKGROUND] = 0.0 if self.background == "black" else 1.0
         if self.background == "random":
             rows[:, 1, BACKGROUND] = np.random.default_rng([self.seed, epoch, 1]).random((count, 3))

@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   if (own >= args.count) return;
   float* const to = group_of_row<F>(static_cast<float*>(args.out), own, args.levels, group);
-  if (args.levels % kGroup<F> == 0) {  // aligned, and a whole group
+  if (args.levels % kGroup<F> == 0) {  // aligned, and a full group
     const auto value = [&](int i) { return values[i / F][i % F]; };
     reinterpret_cast<float4*>(to)[0] = make_float4(value(0), value(1), value(2), value(3));
     reinterpret_cast<float4*>(to)[1] = make_float4(value(4), value(5), value(6), value(7));

@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kThreads, kKeyBlocks)
   for (int64_t k = start; k < word_count / 4; k += stride) reinterpret_cast<uint4*>(words)[k] = make_uint4(0, 0, 0, 0);
   for (int k = threadIdx.x; k < kPasses * kDigits; k += kThreads) histogram[0][k] = 0;
   __syncthreads();
-  for (int64_t first = start - threadIdx.x % 32; first < count; first += stride) {  // whole warps
+  for (int64_t first = start - threadIdx.x % 32; first < count; first += stride) {  // full warps
     const int64_t i = first + threadIdx.x % 32;
     uint32_t key = 0;
     if (i < count) {

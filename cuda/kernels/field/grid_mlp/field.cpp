@@ -18,7 +18,7 @@ template <typename Move> void each_row(const luxel_field_args& args, const Move&
   for (int64_t i = 0; i < args.count; ++i) move(i * bytes, args.order[i] * bytes, bytes);
 }
 
-// The workspace: that of mlp, then rows of out in the order of x (backward: and of g_out), then features if not kept, or their
+// The workspace: that of mlp, then rows of out in the order of x (backward: and of g_out), then features if not stored, or their
 // gradient.
 int64_t network_size(const luxel_field_args& args, bool backward) {
   const luxel_mlp_args network = network_of(args);

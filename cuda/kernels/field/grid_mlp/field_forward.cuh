@@ -11,7 +11,7 @@ constexpr int kFieldRows = 32;                                       // of a war
 constexpr int kFieldWarps = 14, kFieldThreads = 32 * kFieldWarps;
 // Resident blocks per multiprocessor, which limit the registers.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-constexpr int kFieldBlocks = 1;  // shared memory has no room for more
+constexpr int kFieldBlocks = 1;  // shared memory fits no more
 #else
 constexpr int kFieldBlocks = 2;
 #endif
@@ -22,7 +22,7 @@ struct FieldTable {
   const __half* entries;
 };
 
-// Features of rows first .. first + 31 by a warp, to `stage` and, where they are kept, to memory.
+// Features of rows first .. first + 31 by a warp, to `stage` and, where they are stored, to memory.
 template <int D, typename Features>
 __device__ __forceinline__ void encode_rows(const GridLevels& levels, int level_count, const FieldTable& table,
                                             const Features& features, int64_t first, int64_t count, int lane, __half* stage) {

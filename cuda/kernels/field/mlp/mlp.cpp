@@ -96,7 +96,7 @@ template <typename T> void write_matrices(const luxel_mlp_args& args, bool backw
   }
 }
 
-// Rows of x with the harmonics of their directions behind them.
+// Rows of x with the harmonics of their directions after them.
 template <typename T> void join_harmonics(const luxel_mlp_args& args, int64_t first, int rows, T* to) {
   const int columns = args.inputs - kHarmonics;
   for (int64_t r = 0; r < rows; ++r) {

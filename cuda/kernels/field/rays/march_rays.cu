@@ -1,5 +1,5 @@
 // march_rays on the GPU: a warp per ray looks at 32 steps at once, counts its samples, allocates space for them, and writes them; a
-// second kernel clears the unused space and sets the number of rays of the next step. Rays through a whole place take hundreds of
+// second kernel clears the unused space and sets the number of rays of the next step. Rays through a full scene take hundreds of
 // steps, each a chain of dependent reads, and a training step has few rays: one thread would wait for each step by itself.
 #include "kernels/field/rays/march_rays.h"
 
@@ -31,7 +31,7 @@ __device__ __forceinline__ int find_windows(const MarchRay<float>& march, const 
       ++last;
       samples += __popc(mask);
     }
-    first = __shfl_sync(~0u, place.next, 31);  // behind the window, and behind the empty cell where its last step lies
+    first = __shfl_sync(~0u, place.next, 31);  // past the window, and past the empty cell where its last step lies
   }
   __syncwarp();
   return samples;

@@ -9,7 +9,7 @@ namespace luxel {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr unsigned kMaxBlocks = 1 << 13;  // some rounds of a device's multiprocessors: lists are mostly shorter than their room
+constexpr unsigned kMaxBlocks = 1 << 13;  // some rounds of a device's multiprocessors: lists are mostly shorter than their capacity
 
 __device__ __forceinline__ int64_t thread_index() { return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; }
 
@@ -22,7 +22,7 @@ __device__ __forceinline__ void list_ray(const luxel_render_wave_args& args, boo
 
 __global__ void __launch_bounds__(kThreads) begin_waves_kernel(const __grid_constant__ luxel_render_wave_args args) {
   const int64_t count = part_of(args).count;
-  for (int64_t r = thread_index(); r - (threadIdx.x & 31) < count; r += stride())  // whole warps
+  for (int64_t r = thread_index(); r - (threadIdx.x & 31) < count; r += stride())  // full warps
     list_ray(args, r < count && begin_ray<float>(args, r), r);
 }
 

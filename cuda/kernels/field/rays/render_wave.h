@@ -43,7 +43,7 @@ constexpr int kRayTile = 8;
 // The pixel of a ray, in row order within the part.
 LUXEL_HD int64_t pixel_of(const WavePart& part, int64_t ray) {
   if (!part.tiled) return ray;
-  const int r = static_cast<int>(ray), width = part.width, band = kRayTile * width;  // a band: the tiles beside each other
+  const int r = static_cast<int>(ray), width = part.width, band = kRayTile * width;  // a band: the tiles next to each other
   const int top = r / band * kRayTile, in_band = r - top * width;
   const int high = smaller(kRayTile, static_cast<int>(part.count) / width - top), in_tile = high * kRayTile;
   const int tile = in_band / in_tile, left = tile * kRayTile;

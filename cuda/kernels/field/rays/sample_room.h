@@ -16,7 +16,7 @@ template <typename T, typename Args> LUXEL_HD void clear_sample(const Args& args
   out<T>(args.dt)[sample] = T(0);
 }
 
-// Samples of the rays before the first that does not fit; from that one on no ray has room.
+// Samples of the rays before the first that does not fit; from that one on no ray fits.
 template <typename Args> LUXEL_HD int64_t samples_with_room(const Args& args) {
   return args.counters[1] > args.capacity ? args.capacity - args.counters[4] : args.counters[1];
 }

@@ -4,7 +4,7 @@
 namespace luxel {
 namespace {
 
-// The next free place of a list.
+// The next free slot of a list.
 int32_t take(int32_t* count) {
   int32_t place;
 #pragma omp atomic capture

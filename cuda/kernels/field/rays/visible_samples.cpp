@@ -6,7 +6,7 @@
 namespace luxel {
 namespace {
 
-// How many samples of a ray are kept; in `kept` which ones, where they are not the first.
+// How many samples of a ray are retained; in `kept` which ones, where they are not the first.
 template <typename T> int32_t count_visible(const luxel_visible_samples_args& args, int64_t first, int64_t last) {
   T sum = T(0);
   int32_t count = 0;

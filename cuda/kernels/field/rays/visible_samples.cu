@@ -13,7 +13,7 @@ namespace {
 constexpr int kThreads = 256, kWarps = kThreads / 32;
 constexpr int kClearThreads = 256, kClearBlocks = 512;
 
-// How many samples of a ray are kept; in `kept` which ones, where they are not the first. Each lane looks at the same
+// How many samples of a ray are retained; in `kept` which ones, where they are not the first. Each lane looks at the same
 // samples here and in copy_visible.
 __device__ __forceinline__ int count_visible(const luxel_visible_samples_args& args, int64_t first, int count, int lane) {
   const float least = static_cast<float>(args.min_transmittance);

@@ -13,7 +13,7 @@ template <typename Key> int run(const luxel_bin_splats_args& args, const PolicyS
   const int64_t seen = smaller(args.visible_capacity, rows), capacity = args.capacity;
   const int64_t tiles = static_cast<int64_t>(tiles_along(args.width)) * tiles_along(args.height) * args.cameras;
   int key_bits = 1;
-  while ((int64_t(1) << key_bits) <= tiles) ++key_bits;  // room for the all-ones key of empty slots
+  while ((int64_t(1) << key_bits) <= tiles) ++key_bits;  // space for the all-ones key of empty slots
   const int passes = (key_bits + kTileDigit - 1) / kTileDigit, digit_bits = (key_bits + passes - 1) / passes;
   const int depth_tile = kThreads * (seen <= kFewSplats ? kFewItems : kManyItems);
   const int instance_tile = kThreads * (capacity <= kFewInstances ? kFewItems : kManyItems);

@@ -1,5 +1,5 @@
 // From sorted tile keys to the ranges of lists and the plan of abi/raster.h, the order in which blocks process tiles and pieces of
-// lists. A long list that starts last would delay the whole pass, so tiles are ordered by length of list. The order of tiles
+// lists. A long list that starts last would delay the entire pass, so tiles are ordered by length of list. The order of tiles
 // within a length class and the order of pieces come from atomic counters and vary from run to run.
 #pragma once
 
@@ -16,7 +16,7 @@ constexpr int kRangeTiles = 255;   // tiles per block; thread 255 finds the end 
 constexpr int kPlanThreads = 256;
 constexpr int kLengthClasses = 64;
 // The forward pass treats a list as long if it exceeds both kLong and 1 / kLongShare of all instances, roughly one multiprocessor's
-// share of the whole image.
+// share of the full image.
 constexpr int kLong = 1024;
 constexpr int kLongShare = 400;
 

@@ -23,7 +23,7 @@ struct Ready {
   int64_t scan_tiles;
 };
 
-// Writes keys and indices of the visible splats, rows of row_width numbers, in index order, which splats of equal depth keep in the sort.
+// Writes keys and indices of the visible splats, rows of row_width numbers, in index order, which the sort retains at equal depth.
 template <int kRows>
 __global__ void __launch_bounds__(kThreads, kGatherBound)
     gather_seen_kernel(const luxel_bin_splats_args args, Counters* counters, uint64_t* words, const Ready ready, int row_width,

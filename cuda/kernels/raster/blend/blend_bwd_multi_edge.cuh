@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(32, multi_edge_bwd_blocks(D)) blend_bwd_multi_
   const Targets targets(args, at.warp, at.lane);
 
   // Gathers the gradient by a splat, number `place` of the piece, over the warp's pixels, and adds it to memory. Pixels go one after
-  // the other: what is kept of one fills many registers.
+  // the other: what is stored of one fills many registers.
   const auto visit = [&](const Entry<Policy, D>& entry, unsigned look, int32_t place, uint32_t row) {
     for_edges(look >> R, [&](auto which) {
       constexpr int kClass = decltype(which)::value;

@@ -4,7 +4,7 @@
 //
 // A warp has 8 x 4 pixels. Where lists are long, the time is bound by the work of one tile: kParts blocks share a tile, and
 // kParts threads a pixel. A warp then has fewer columns and evaluates 4 kParts splats at once; each thread of a pixel blends
-// four of them, starting from the transmittance behind those of the preceding threads.
+// four of them, starting from the transmittance after those of the preceding threads.
 #pragma once
 
 #include "kernels/raster/blend/blend_fwd.cuh"

@@ -38,7 +38,7 @@ template <int D, bool kMedian> struct Gathered {
     pass(hit, alpha);
     return counts;
   }
-  // T behind one, and whether the pixel ends there.
+  // T after one, and whether the pixel ends there.
   __device__ __forceinline__ void pass(bool hit, float alpha) {
     const float after = behind(alpha), ended = hit ? -fabsf(transmittance) : transmittance;
     transmittance = hit && after > kMinTransmittance ? after : ended;

@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(256) sum_rows_kernel(const luxel_blend_args ar
   const int number = (threadIdx.x & 31) + (numbers_per_lane(kNumbers) > 1 ? 32 * static_cast<int>(blockIdx.y) : 0);
   if (first >= args.binned.capacity || number >= kNumbers) return;
   // Slots past the last instance are uninitialised and may look like a splat; the sort is stable and by the low bits only, and puts
-  // them behind the instances with equal bits.
+  // them after the instances with equal bits.
   const int32_t id = o.ids_sorted[first], instances = args.binned.ranges[2 * tiles_of(args.binned) - 1];
   if (o.positions_sorted[first] >= instances || (first > 0 && o.ids_sorted[first - 1] == id)) return;
   float sum = 0.0f;

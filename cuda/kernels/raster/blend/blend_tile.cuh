@@ -38,7 +38,7 @@ template <int R> struct Shape {
   static constexpr int kSubtilesX = LUXEL_TILE / kSubtileW, kSubtilesY = LUXEL_TILE / kSubtileH;
 };
 
-// The place of a thread: its tile and first pixel.
+// The position of a thread: its tile and first pixel.
 template <int R> struct Place {
   int camera, x0, y0, x, y, warp, lane;
   int64_t pixel;
@@ -64,7 +64,7 @@ LUXEL_HD int32_t tiles_of(const luxel_binned_splats& binned) {
   return tiles_along(binned.width) * tiles_along(binned.height) * binned.cameras;
 }
 
-// Whether the backward pass needs the state after the first `done` splats (whole pieces) of a list; not at its end.
+// Whether the backward pass needs the state after the first `done` splats (full pieces) of a list; not at its end.
 __device__ __forceinline__ bool needs_state(const luxel_blend_args& args, int32_t done, int32_t length) {
   return args.states && done < length;
 }

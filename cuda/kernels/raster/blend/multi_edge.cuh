@@ -32,7 +32,7 @@ template <typename Packed> __device__ __forceinline__ Packed held(const Packed& 
   return copy;
 }
 
-// The bit masks of a list, stored behind the states: for each 32 splats, a word for each block of 8 x 4 pixels of the tile, with bit
+// The bit masks of a list, stored after the states: for each 32 splats, a word for each block of 8 x 4 pixels of the tile, with bit
 // k set if the k-th splat contributed to one of its pixels. Blocks are numbered down the left half of the tile, then the right.
 constexpr int kTouchedBlocks = Shape<1>::kWarps;
 __device__ __forceinline__ int touched_block(int x, int y) { return x * Shape<1>::kSubtilesY + y; }

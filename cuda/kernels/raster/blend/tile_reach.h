@@ -1,4 +1,4 @@
-// Which pixels of a tile a splat can reach, on the CPU: for each row, whole vectors of pixels.
+// Which pixels of a tile a splat can reach, on the CPU: for each row, full vectors of pixels.
 #pragma once
 
 #include "math/raster/policy.h"

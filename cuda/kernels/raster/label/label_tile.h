@@ -39,7 +39,7 @@ void walk_tile(const luxel_binned_splats& binned, const Tile<T>& tile, T* transm
     const Reach<Policy, T> reach(splat, tile);
     for (int row = reach.row; row <= reach.last_row; ++row) {
       const T dy = T(tile.y0 + row) + T(0.5) - g.y;
-      // Whole vectors: visitors keep numbers of each.
+      // Full vectors: visitors store numbers of each.
       for (int column = reach.first[row] / W * W; column < reach.end[row]; column += W) {
         const int p = row * kSide + column;
         const auto at = g.at(first_dx + T(column), dy);

@@ -109,7 +109,7 @@ template <typename Policy> struct TileSums {
   }
 };
 
-// Of a warp with one or two labels each lane keeps the sums of one of 32 visits, and adds them to those of the tile together.
+// Of a warp with one or two labels each lane stores the sums of one of 32 visits, and adds them to those of the tile together.
 template <typename Policy, bool kCentre> struct VoteVisitor {
   static constexpr bool kFlushes = true, kCommits = true;
   TileSums<Policy> tile;

@@ -167,7 +167,7 @@ template <typename Policy> struct LabelLongShared {
   unsigned reaching[Policy::kPiece / 32];
 };
 
-// The place of a thread in a block's part of a tile.
+// The position of a thread in a block's part of a tile.
 struct LongPlace {
   using Shape = LongShape<1>;
   static constexpr int kPixels = Shape::kW * Shape::kH;  // of the block

@@ -41,7 +41,7 @@ LUXEL_HD ShView<T> sh_view(const Args& args, const Row<T>& row) {
   return {row.sh_dc, row.sh_rest, args.projection.sh_stride, args.projection.sh_degree};
 }
 
-// Colour along the unit direction, before clamping; basis is kept for the vjp.
+// Colour along the unit direction, before clamping; basis is stored for the vjp.
 template <typename T> LUXEL_HD Vec3<T> sh_colour(const ShView<T>& sh, Vec3<T> direction, T* basis) {
   const int terms = sh_terms(sh.degree, sh.stride);
   Vec3<T> rgb = sh_c0<T>() * load3(sh.sh_dc) + Vec3<T>{T(0.5), T(0.5), T(0.5)};
@@ -51,7 +51,7 @@ template <typename T> LUXEL_HD Vec3<T> sh_colour(const ShView<T>& sh, Vec3<T> di
   return rgb;
 }
 
-// The colour of a primitive at `mean` as seen from the camera.
+// The colour of a primitive at `mean` as viewed from the camera.
 template <typename T> LUXEL_HD Vec3<T> seen_colour(const ShView<T>& sh, const Pinhole<T>& cam, Vec3<T> mean) {
   T inverse_length, basis[15] = {};
   return sh_colour(sh, normalized(mean - camera_position(cam), inverse_length), basis);

@@ -13,8 +13,8 @@ struct Span {
   int first, last;  // floats [first, last) of a row
 };
 
-// Where x and y differ, as a range of floats [first, last) of each row. Where they are equal in a whole window, the SSIM is 1 and
-// its gradients cancel: behind an object cut out of its photographs, that is most of the background.
+// Where x and y differ, as a range of floats [first, last) of each row. Where they are equal in a full window, the SSIM is 1 and
+// its gradients cancel: behind an object cut out of its images, that is most of the background.
 class Differing {
  public:
   template <typename T> Differing(const T* x, const T* y, int64_t rows, int height, int floats) : height_(height), floats_(floats), ranges_(rows) {
@@ -33,7 +33,7 @@ class Differing {
   }
 
  private:
-  // In whole pixels.
+  // In full pixels.
   template <typename T> static Span range_of(const T* x, const T* y, int floats) {
     constexpr int kStep = 48;
     int first = 0, last = floats;

@@ -77,7 +77,7 @@ template <typename T> struct Forward {
   }
   bool left_out(int column) const { return valid && (column < kSsimRadius || column >= width - kSsimRadius); }
 
-  // Floats [from, to), whole pixels, in whose windows x equals y.
+  // Floats [from, to), full pixels, in whose windows x equals y.
   void equal(int64_t r, int from, int to, bool outside, double* sums) const {
     T w = 0, v = 0;
     for (int column = from / 3; column < to / 3; ++column) {

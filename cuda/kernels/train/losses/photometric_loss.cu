@@ -1,7 +1,7 @@
 // photometric_loss on the GPU: a block walks down a strip of an image, so that each pixel is read about once.
 //
 // RGB is interleaved, and a row is taken as 3 W floats: a window reaches 5 pixels = 15 floats to each side and steps
-// by 3. Every thread owns one such column. Of each row it takes the horizontal window from shared memory and keeps
+// by 3. Every thread owns one such column. Of each row it takes the horizontal window from shared memory and stores
 // the last 11 results in registers, from which the vertical window comes. The ring's index is known at compile
 // time because rows are taken 11 at a time.
 #include "abi/train.h"
@@ -247,7 +247,7 @@ __global__ void __launch_bounds__(kThreads, kBackwardBlocks) photometric_loss_bw
 }
 
 // Strips as tall as lets all blocks be resident at once: 10 rows above and below each are read twice. Heights are
-// 11 n - 10, whole turns of the ring.
+// 11 n - 10, full turns of the ring.
 struct Grid {
   dim3 blocks;
   int rows;

@@ -8,7 +8,7 @@ namespace luxel {
 
 constexpr int kMaxDirections = 8;
 
-// b: place in the step. Does nothing where an earlier one is the same view.
+// b: index in the step. Does nothing where an earlier one is the same view.
 LUXEL_HD void move_parameter(const luxel_view_adam_args& args, int b, int p) {
   const int64_t view = args.of_step[b];
   if (view < 0 || view >= args.views) return;

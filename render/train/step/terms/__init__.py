@@ -1,1 +1,1 @@
-"""The terms of the loss beside the photometric one: a file each, and the list of them, which both steps read."""
+"""The terms of the loss in addition to the photometric one: a file each, and their list, which both steps read."""

@@ -32,8 +32,8 @@ class ImageGradients:
         if channel == "rgb":
             self.rgb = self.rgb + gradient
         elif channel == "transmittance":
-            held = self.transmittance
-            self.transmittance = gradient if held is None else held + gradient
+            total = self.transmittance
+            self.transmittance = gradient if total is None else total + gradient
         else:
             if channel == "depth":
                 gradient = torch.nn.functional.pad(gradient[..., None], (0, self._channels - 1))

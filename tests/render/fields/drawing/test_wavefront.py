@@ -24,7 +24,7 @@ from luxel.render.fields.volume import VolumeField
 from luxel.render.geometry.camera import Camera
 from luxel.render.ops.field.march_rays import Region, pack_cells
 
-REGION = Region.of_box((-1, -1, -1, 1, 1, 1), places=256, near=0.2, resolution=32)
+REGION = Region.of_box((-1, -1, -1, 1, 1, 1), diagonal_samples=256, near=0.2, resolution=32)
 SCALE = 0.5
 
 
@@ -142,7 +142,7 @@ class SmallRadianceField(RadianceField):
     """With few cells."""
 
     cells = 16
-    places = 200
+    diagonal_samples = 200
 
 
 def volume(device: torch.device) -> VolumeField:
@@ -299,7 +299,7 @@ def test_rays_of_a_part_go_along_tiles():
     width, height, top = 21, 13, 5
     cpu = torch.device("cpu")
     camera = camera_of(width, height + top + 2, cpu)
-    rays = WaveRays.room(width * height + 9, 2, torch.zeros(3))
+    rays = WaveRays.allocate(width * height + 9, 2, torch.zeros(3))
     part = torch.tensor([width, top * width, width * height], dtype=torch.int32)
     view = camera.world_to_cam, camera.intrinsics, 0, 0, REGION, None
     begin_waves_(rays, *view, torch.zeros(3), part=part)

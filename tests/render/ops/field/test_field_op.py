@@ -337,7 +337,7 @@ def test_only_training_keeps_features(device):
     rest = arguments("hash")
     out, kept = torch.ops.luxel.field(x, None, table, None, weights.requires_grad_(), *rest, False)
     assert kept.numel() == 0
-    with pytest.raises(RuntimeError, match="did not keep its features"):
+    with pytest.raises(RuntimeError, match="did not store its features"):
         out.sum().backward()
     with pytest.raises(RuntimeError, match="no gradient by x"):
         torch.ops.luxel.field(x.requires_grad_(), None, table, None, weights, *rest, True)[0].sum().backward()

@@ -212,7 +212,7 @@ def test_only_training_keeps_activations(device):
     codes = (1, 0, False)
     out, hidden = torch.ops.luxel.mlp(x, weights, *network[:4], *codes, False)
     assert hidden.numel() == 0
-    with pytest.raises(RuntimeError, match="did not keep its activations"):
+    with pytest.raises(RuntimeError, match="did not store its activations"):
         out.sum().backward()
 
 

@@ -15,7 +15,7 @@ from luxel.render.ops.field.render_wave import begin_waves_, composite_wave_, ma
 from luxel.render.ops.field.wave_buffers import WaveRays, WaveSamples
 from luxel.render.reference.field.render_wave import render_waves_reference
 
-REGION = Region.of_box((-1, -1, -1, 1, 1, 1), places=256, near=0.2, resolution=32)
+REGION = Region.of_box((-1, -1, -1, 1, 1, 1), diagonal_samples=256, near=0.2, resolution=32)
 SCALE = 0.5
 
 
@@ -69,8 +69,8 @@ def in_waves(
     plain: bool = False,
     region: Region = REGION,
 ) -> tuple[WaveRays, int]:
-    rays = WaveRays.room(count, 2000, background)
-    samples = WaveSamples.room(capacity, rays)
+    rays = WaveRays.allocate(count, 2000, background)
+    samples = WaveSamples.allocate(capacity, rays)
     view = camera.world_to_cam, camera.intrinsics, camera.width, first, region, occupancy
     begin_waves_(rays, *view, background)
     for wave in range(rays.waves):
@@ -135,8 +135,8 @@ def test_values_in_one_need_no_activations(precision):
     assert (expected.transmittance < 0.5).any()
     for a, b in zip(actual[3:], expected[3:], strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=2e-4)
-    rays = WaveRays.room(8, 2, background)
-    samples = WaveSamples.room(16, rays)
+    rays = WaveRays.allocate(8, 2, background)
+    samples = WaveSamples.allocate(16, rays)
     for density, colour in ((samples.t, None), (samples.positions.new_zeros(16, 4), samples.positions)):
         with pytest.raises(ValueError, match=r"values must be \[16, 4\]|density must be \[16\]"):
             composite_wave_(0, rays, samples, density, colour, REGION, background, listed=8)
@@ -182,8 +182,8 @@ def test_rays_that_meet_nothing(device):
 def test_what_is_refused(device):
     camera = camera_of(4, 4, torch.float32, device)
     background = torch.zeros(3, device=device)
-    rays = WaveRays.room(16, 3, background)
-    samples = WaveSamples.room(64, rays)
+    rays = WaveRays.allocate(16, 3, background)
+    samples = WaveSamples.allocate(64, rays)
     view = camera.world_to_cam, camera.intrinsics, 4, 0, REGION, None
     with pytest.raises(ValueError, match=r"background must be \[3\]"):
         begin_waves_(rays, *view, background[:2])

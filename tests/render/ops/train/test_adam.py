@@ -61,22 +61,26 @@ def test_equals_torch_adam_over_20_steps(precision: dict[str, Any], eps: float) 
 @pytest.mark.parametrize("masked", [False, True])
 def test_a_schedule_on_the_device_moves_as_the_host_does(precision: dict[str, Any], masked: bool) -> None:
     state, other = start(**precision), start(**precision)
-    places = (4, 0, 3, 1, 2)  # of the groups' rates, which are in another order in the schedule
-    rates = [RATES[places.index(k)] for k in range(5)]
+    rate_indices = (4, 0, 3, 1, 2)  # of the groups' rates, which are in another order in the schedule
+    rates = [RATES[rate_indices.index(k)] for k in range(5)]
     visible = torch.arange(501).remainder(3).ne(0).to(precision["device"]) if masked else None
     skip = torch.zeros(1, dtype=torch.int32, device=precision["device"])
     for step in range(1, 6):
         grads = gradients(step, **precision)
         fused_adam_(grads=grads, lrs=RATES, step=step, visible=visible, **state)
         schedule = torch.tensor(adam_schedule(rates, step), dtype=torch.float64).to(**precision)
-        scheduled_adam_(grads=grads, places=places, schedule=schedule, visible=visible, skip=skip, **other)
+        scheduled_adam_(
+            grads=grads, rate_indices=rate_indices, schedule=schedule, visible=visible, skip=skip, **other
+        )
     tolerance = 1e-12 if precision["dtype"] == torch.float64 else 1e-6
     for part, tensors in state.items():
         for actual, expected in zip(other[part], tensors, strict=True):
             torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
     before = [t.clone() for part in other.values() for t in part]
     skip.fill_(1)
-    scheduled_adam_(grads=grads, places=places, schedule=schedule, visible=visible, skip=skip, **other)
+    scheduled_adam_(
+        grads=grads, rate_indices=rate_indices, schedule=schedule, visible=visible, skip=skip, **other
+    )
     assert all(torch.equal(a, b) for a, b in zip(before, (t for p in other.values() for t in p), strict=True))
 
 
@@ -89,7 +93,7 @@ def test_schedules_that_do_not_fit_are_refused() -> None:
     ):
         fused_adam_(*halves, [0.1], 1)
     tensors = [[torch.zeros(2, 3)] for _ in range(4)]
-    with pytest.raises(ValueError, match="places must be 0 to"):
+    with pytest.raises(ValueError, match="rate_indices must be 0 to"):
         scheduled_adam_(*tensors, [1], torch.zeros(3))
     with pytest.raises(ValueError, match="schedule must be"):
         scheduled_adam_(*tensors, [0], torch.zeros(3, dtype=torch.float64))

@@ -113,7 +113,7 @@ def test_streaming_gives_the_same_depth(halvings: int) -> None:
     for step in range(6):
         targets = []
         for dataset in (kept, sent):
-            table[1, 0], table[1, 1], _ = dataset.place(step)
+            table[1, 0], table[1, 1], _ = dataset.sample(step)
             targets.append(dataset.image_stack(step, halvings).gather(table)[0].depth)
         assert targets[0] is not None and torch.equal(*targets), step
         assert targets[0].shape == (40 >> halvings, 48 >> halvings)

@@ -164,7 +164,7 @@ def test_early_growth_of_room_needs_no_stall(toy: Any, tmp_path: Path, device: t
     )
     trainer.queue.estimates = True
     trainer.run(progress=False)
-    room = trainer.queue._room.limit
+    room = trainer.queue._instance_capacity.limit
     assert room is not None and room > instance_room.SPARE
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from luxel.render.geometry.camera import Camera, Pixels, View
-from luxel.render.ops.train.gather_view import BACKGROUND, PHOTO, ROW, VIEW
+from luxel.render.ops.train.gather_view import BACKGROUND, ROW, SLOT, VIEW
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.raster.rasterize import rasterize
 from luxel.render.train.memory.instance_capacity import SPARE, InstanceCapacity
@@ -34,7 +34,7 @@ def view_of(pixels: Pixels, name: str = "a") -> View:
 def target_of(data: Dataset, step: int, halvings: int, background: torch.Tensor) -> Target:
     """What a step compares with: its view, halved, over a background [3]."""
     table = torch.zeros(2, ROW, dtype=torch.int32)
-    table[1, [PHOTO, VIEW]] = torch.tensor(data.place(step)[:2], dtype=torch.int32)
+    table[1, [SLOT, VIEW]] = torch.tensor(data.sample(step)[:2], dtype=torch.int32)
     table[1, BACKGROUND] = background.view(torch.int32)
     return data.image_stack(step, halvings).gather(table)[0]
 

@@ -167,7 +167,7 @@ def test_held_out_views_have_the_velocity_of_their_neighbours() -> None:
     shutter.table.values.copy_(0.2 * shutter.start / shutter._scale)
     assert shutter.factor == pytest.approx(1.2)
     stranger = View("other.png", camera_at(0), film.test[0].read)
-    seen = shutter.seen([*film.test, stranger])
+    seen = shutter.evaluation_views([*film.test, stranger])
     velocities = frame_velocities([*film.train, *film.test])[len(film.train) :]
     for view, velocity in zip(seen, velocities, strict=False):
         expected = shutter_row(0.6 * velocity.float(), "right")

@@ -45,7 +45,7 @@ def test_evaluation_uses_what_was_learnt(
     views = capture.train, capture.test
     learnt = shutters_of_run(run, config, *views, torch.device("cpu"))
     assert learnt.table.values.any()
-    seen = learnt.seen(capture.test)[0].camera.shutter
+    seen = learnt.evaluation_views(capture.test)[0].camera.shutter
     assert seen is not None and seen[6:].tolist() == [0, -1] and seen[:6].abs().max() > 1e-3
     shutil.rmtree(run / "checkpoints")
     start = shutters_of_run(run, config, *views, torch.device("cpu"))

@@ -34,7 +34,7 @@ __device__ __forceinline__ void store_small(const float (&row)[Stage::kNumbers],
 
 // Where a warp has the inputs of its primitives. kGeneral: several cameras, or gradients by the camera; otherwise there is one
 // camera, and the parameters in shared memory are overwritten by their gradients. kOfViews: with several cameras the parameters are
-// in shared memory too, behind the gradients.
+// in shared memory too, after the gradients.
 template <typename Stage, bool kGeneral, bool kOfViews = false> struct WarpInputs {
   using Args = typename Stage::Args;
   using Row = typename Stage::template Row<float>;
@@ -44,7 +44,7 @@ template <typename Stage, bool kGeneral, bool kOfViews = false> struct WarpInput
   int n, lane;
   const float *parameters, *behind;
 
-  // Floats of shared memory per primitive, behind those of the gradients.
+  // Floats of shared memory per primitive, after those of the gradients.
   static __host__ __device__ __forceinline__ int numbers(const Args& args) {
     if (!kGeneral) return Stage::kSplat + value_channels(args);
     return kOfViews ? Stage::kNumbers + 3 * args.projection.sh_stride : 0;
