@@ -65,7 +65,7 @@ OPTIONS: dict[str, list[str] | str] = {
     "--max-megapixels": ["train", "CAPTURE", "--max-megapixels", "9", *NEW],
     "--max-size": ["train", "CAPTURE", "--max-size", "32", *NEW],
     "--merge": "tests/viewer/bench/test_bench_record.py::test_results_of_several_calls_are_merged",
-    "--mesh": "tests/viewer/commands/test_field_commands.py::test_surfaces_are_exported",
+    "--mesh": "tests/viewer/commands/fields/test_field_commands.py::test_surfaces_are_exported",
     "--no-lpips": ["eval", "RUN", "--no-lpips", *CPU],
     "--name": "tests/viewer/commands/test_segment.py::test_clicks_add_objects_and_points_to_objects",
     "--out": ["export", "SCENE", "--out", "NEW.ply"],

@@ -187,6 +187,6 @@ def test_a_browser_that_stops_reading_holds_up_no_other() -> None:
         PageClient(app) as other,
     ):
         stream = app._pages[other.id].page.stream
-        before = stream._drawn_at
+        before = stream._rendered_at
         other.send(CAMERA | {"position": [1.0, 2.0, 3.0]})
-        wait_until(lambda: stream._drawn_at > before, "the other page gets no images")
+        wait_until(lambda: stream._rendered_at > before, "the other page gets no images")
