@@ -246,7 +246,7 @@ def test_phone_shows_the_image_and_touch_turns_and_zooms(shown: ViewerApp, visit
 def test_image_fields_are_moved_and_scaled_but_not_turned(visit: Callable[..., Any]) -> None:
     field = ImageField(FieldConfig())
     field.size.copy_(torch.tensor([300, 200]))
-    field._keep_aspect()
+    field._store_aspect()
     field.colours = lambda at: torch.stack([(20 * at[:, 0]).sin(), (20 * at[:, 1]).cos(), at[:, 0]], -1)  # type: ignore[method-assign]
     up, front = np.array(field.up), np.array(field.front)
     with ViewerApp(StaticSession(field, name="image", up=up, front=front), port=0) as app:
