@@ -28,6 +28,17 @@ sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in type
 import luxel.render
 assert luxel.render.__file__.startswith({root!r}), luxel.render.__file__
 """
+# Options of a short training on the CPU.
+SHORT = [
+    "--device",
+    "cpu",
+    "--no-lpips",
+    "--no-check-capture",
+    "--max-size",
+    "64",
+    "--init.max-points",
+    "600",
+]
 LUXEL = "from luxel.viewer.cli import main\nsys.exit(main(sys.argv[1:]))\n"
 
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from additions import changed_lines, extended
+from additions import SHORT, changed_lines, extended
 
 CAPTURE = """
 import sys, pathlib
@@ -19,16 +19,6 @@ samples = default_camera_samples(10, 0, 2, static=True, width=64, height=64, rad
 save_dnerf(dynamic_scene(1), pathlib.Path(sys.argv[1]), samples, points=600)
 """
 HERE = Path(__file__).resolve().with_name("disc")
-SHORT = [
-    "--device",
-    "cpu",
-    "--no-lpips",
-    "--no-check-capture",
-    "--max-size",
-    "64",
-    "--init.max-points",
-    "600",
-]
 # The gradient of a number of the image by every parameter and by the pose, against differences in double precision.
 GRADIENTS = """
 import torch

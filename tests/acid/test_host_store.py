@@ -6,22 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from additions import changed_lines, extended
+from additions import SHORT, changed_lines, extended
 from safetensors.torch import load_file
 
 from luxel.viewer.cli import main
 
 HERE = Path(__file__).resolve().with_name("host_store")
-SHORT = [
-    "--device",
-    "cpu",
-    "--no-lpips",
-    "--no-check-capture",
-    "--max-size",
-    "64",
-    "--init.max-points",
-    "600",
-]
 CAPTURE = """
 import sys, pathlib
 from luxel.scenes import dynamic_scene, save_dnerf

@@ -94,6 +94,8 @@ try:
     policy_object("a b", "", "x")
 except ValueError as error:
     assert "name must be an identifier, got 'a b'" in str(error)
+else:
+    raise AssertionError("a name that is no identifier is taken")
 print("refused")
 """
 
