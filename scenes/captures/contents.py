@@ -15,6 +15,7 @@ from luxel.scenes.captures.lenses.lens import Lens
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.exr.channels import SUFFIX as EXR_SUFFIX
 from luxel.scenes.files.images.heif import SUFFIXES as HEIF_SUFFIXES
+from luxel.scenes.unused import Unused
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp", *HEIF_SUFFIXES, EXR_SUFFIX)
 
@@ -72,6 +73,8 @@ class CaptureContents:
         pose_report: how sure estimated poses are, a clause; empty: the poses were given.
         triangulated_names: names of the images from which points are triangulated where there are none; None: of all
             but those of the test split.
+        used_files: files and folders of the capture that were read, besides images, their masks and depth maps.
+        unused: what the capture holds that is not used, found by its format.
     """
 
     format: str
@@ -86,6 +89,8 @@ class CaptureContents:
     reprojection_error: float | None = None
     pose_report: str = ""
     triangulated_names: set[str] | None = None
+    used_files: set[Path] = field(default_factory=set)
+    unused: list[Unused] = field(default_factory=list)
 
 
 def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:

@@ -35,10 +35,12 @@ from luxel.scenes.captures.lenses.stored_lenses import distorted_camera, lens_ro
 from luxel.scenes.captures.panorama_options import PanoramaOptions
 from luxel.scenes.captures.panoramas.cutting import cut_panoramas
 from luxel.scenes.captures.registry import detect_format
+from luxel.scenes.captures.unused_files import unused_files
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.pixel_limit import set_max_megapixels
 from luxel.scenes.files.reading import reading
 from luxel.scenes.geometry import estimate_centre, estimate_up, invert_rigid
+from luxel.scenes.unused import Unused, in_order, unused_lines
 
 MASK_USES = ("auto", "cutout", "ignore", "none")
 POSE_USES = ("keep", "refine")
@@ -69,6 +71,7 @@ class Capture:
         exposures: by name of the view, how many stops its image was exposed more than the median of all,
             by EXIF; only views whose images state it.
         depths: by name of the view, what reads its depth map; only views that have one.
+        unused: what the capture holds that is not used, most harmful first; ``warnings`` has the first of them.
     """
 
     path: Path
@@ -88,6 +91,7 @@ class Capture:
     pose_report: str = ""
     exposures: dict[str, float] = field(default_factory=dict)
     depths: dict[str, DepthReader] = field(default_factory=dict)
+    unused: list[Unused] = field(default_factory=list)
 
     @property
     def views(self) -> list[View]:
@@ -215,6 +219,7 @@ def open(
     train, test = (
         [_finished(view, NEAR_SHARE * extent, exposures) for view in views] for views in (train, test)
     )
+    unused = in_order([*contents.unused, *unused_files(path, contents)])
     return Capture(
         path=path,
         name=contents.name or root.resolve().name or "capture",
@@ -225,7 +230,7 @@ def open(
         holdout=rule,
         cutout=use == "cutout",
         background=(1.0, 1.0, 1.0) if use == "cutout" else None,
-        warnings=contents.warnings,
+        warnings=[*contents.warnings, *unused_lines(unused, "luxel inspect --json")],
         up=contents.up if contents.up is not None else estimate_up(cam_to_world),
         centre=centre,
         extent=extent,
@@ -233,6 +238,7 @@ def open(
         pose_report=contents.pose_report,
         exposures=exposures,
         depths={names[name]: reader for name, reader in depths.items() if not readers[name].lens_retained},
+        unused=unused,
     )
 
 

@@ -37,7 +37,24 @@ class Need:
     keys: tuple[str, ...]
 
 
-NEEDS: tuple[Need, ...] = ()
+def _no_gpu() -> bool:
+    from luxel.render.native import cuda_problem
+
+    return cuda_problem() is not None
+
+
+NEEDS: tuple[Need, ...] = (
+    Need(
+        "a GPU",
+        _no_gpu,
+        (
+            "render/ops/field/field.py::_check::ValueError: field: no kernel on {x.device} for x of {x.shape} "
+            "dimensions, table of {table.shape} features, {network}",
+            "render/ops/raster/label_votes.py::_run::ValueError: label_votes: votes must be [N, columns] on "
+            "{device}: fine tables are for the CPU only",
+        ),
+    ),
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -98,7 +98,7 @@ class Inspect(Options):
                 print(f"{name}: {value}")
             for finding in inspection.findings:
                 print(f"{finding.check}: {finding.problem}\n  {finding.remedy}")
-            if not inspection.findings:
+            if inspection.sound:
                 print("Nothing was found that training would suffer from.")
         if output is not None:
             page = write_report(output, inspection, facts, as_json(inspection, facts, expected))
@@ -169,4 +169,5 @@ def as_json(
     ]
     findings = [asdict(finding) for finding in inspection.findings]
     training = None if expected is None else asdict(expected)
-    return {"facts": facts, "findings": findings, "views": views, "training": training}
+    unused = [entry.as_json() for entry in inspection.capture.unused]
+    return {"facts": facts, "findings": findings, "unused": unused, "views": views, "training": training}

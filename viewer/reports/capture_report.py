@@ -58,11 +58,13 @@ def write_report(
 
 
 def _findings(inspection: Inspection) -> str:
-    if not inspection.findings:
+    if inspection.sound:
         return "<p class=good>Nothing was found that training would suffer from.</p>"
+    entries = [(f.check, f.problem, f.remedy) for f in inspection.findings]
+    entries += [(f"not used: {u.kind}", u.problem, u.remedy) for u in inspection.capture.unused]
     return "".join(
-        f"<p class=bad><b>{html.escape(f.check)}</b> {html.escape(f.problem)} <i>{html.escape(f.remedy)}</i></p>"
-        for f in inspection.findings
+        f"<p class=bad><b>{html.escape(name)}</b> {html.escape(problem)} <i>{html.escape(remedy)}</i></p>"
+        for name, problem, remedy in entries
     )
 
 

@@ -11,6 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from luxel.render.ops.raster.own_policies import policy_object
+
 CUDA = Path(__file__).parents[4] / "cuda"
 WIDTH, HEIGHT, COUNT = 37, 21, 40
 MAX_ALPHA = 0.9375  # exact in float
@@ -129,3 +131,8 @@ def test_a_broken_policy_is_named_by_the_compiler(tmp_path, member, message):
     )
     done = compiled("-fsyntax-only", str(source))
     assert done.returncode != 0 and message in done.stderr, done.stderr
+
+
+def test_the_name_of_a_policy_is_an_identifier() -> None:
+    with pytest.raises(ValueError, match="name must be an identifier, got 'a b'"):
+        policy_object("a b", "", "x")

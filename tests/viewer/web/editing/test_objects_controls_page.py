@@ -73,7 +73,10 @@ def test_every_control_of_objects(
         select((torch.arange(400) < 200) & (height > 0.2))
         controls.set("Objects/New name", "cap")
         controls.press("Objects/Add selection as an object")
-        until(lambda: load_objects(tmp_path).named("cap") is not None, "the object is not saved")
+        until(
+            lambda: (tmp_path / "objects.json").is_file() and load_objects(tmp_path).named("cap") is not None,
+            "the object is not saved",
+        )
         until(lambda: panel._name.value == "cap", "the new object is not chosen")
         controls.unfold("Name and colour")
         controls.set("Objects/Name and colour/Name", "lid")
