@@ -1,4 +1,4 @@
-"""A small scene drawn by casting rays in numpy, and its captures as COLMAP models and transforms.json: nothing of luxel.
+"""A small scene drawn by casting rays in numpy, and its captures as COLMAP models and transforms.json, without luxel.
 
 A ball of radius 0.6 stands on a chequered ground at z = -0.6 below a sky; z is up. Cameras stand in a ring around it.
 """
