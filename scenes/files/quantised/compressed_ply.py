@@ -18,7 +18,9 @@ from luxel.render.primitives import Gaussians
 from luxel.render.primitives.gaussians import SH_C0
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import HEADER_LIMIT, TYPES, write_atomically
+from luxel.scenes.files.quantised.clipping import Clipping
 from luxel.scenes.files.quantised.quantisation import (
+    FAR,
     LOGITS,
     ROWS,
     SMALLEST,
@@ -50,6 +52,10 @@ BYTES = (24, 16, 8, 0), (255, 255, 255, 255)  # of four
 TENTHS = (20, 10, 0), (1023, 1023, 1023)  # of the components of a rotation
 MAX_SCALE = 20.0  # logarithms of scales are stored from -20 to 20
 REST_RANGE, REST_LEVELS = 8.0, 256  # coefficients are stored from -4 to 4
+HALF_STEP = REST_RANGE / REST_LEVELS / 2
+# What is clipped, for messages.
+SCALES = f"scales ({np.exp(-MAX_SCALE):.2g} to {np.exp(MAX_SCALE):.2g})"
+COEFFICIENTS = f"spherical harmonics ({-REST_RANGE / 2:g} to {REST_RANGE / 2:g})"
 AGAIN = "Copy or export the file again."
 
 
@@ -250,7 +256,7 @@ def save_compressed_ply(path: str | Path, gaussians: Gaussians) -> None:
     """Writes a compressed PLY file, along the Z-order curve, so that the bounds of chunks are narrow.
 
     Coefficients above degree 0 are in steps of 1 / 32 from -4 to 4, logarithms of scales from -20 to 20: others are
-    clipped.
+    clipped, and counted in a warning.
 
     Raises:
         CaptureError: the file cannot be written.
@@ -260,8 +266,14 @@ def save_compressed_ply(path: str | Path, gaussians: Gaussians) -> None:
     count, properties = gaussians.count, 3 * rest.shape[1]
     chunks = np.empty((-(-count // CHUNK), 3, 2, 3), "<f4")
     packed, harmonics = np.empty((count, 4), "<u4"), np.empty((count, properties), np.uint8)
+    clipping = Clipping(count)
     for rows in blocks(count, ROWS // CHUNK * CHUNK):
         index = order[rows]
+        clipping.add("positions", index, source["means"][index], -float(FAR), float(FAR))
+        clipping.add(SCALES, index, source["log_scales"][index], -MAX_SCALE, MAX_SCALE)
+        clipping.add(
+            COEFFICIENTS, index, rest[index], -REST_RANGE / 2 - HALF_STEP, REST_RANGE / 2 + HALF_STEP
+        )
         colours = np.float32(0.5) + np.float32(SH_C0) * finite(source["sh_dc"][index])
         values = np.stack(
             [
@@ -285,6 +297,7 @@ def save_compressed_ply(path: str | Path, gaussians: Gaussians) -> None:
         harmonics[rows] = to_levels(np.floor(np.clip(np.nan_to_num(share, nan=0.5), 0, 1) * REST_LEVELS))
     head = _header(len(chunks), count, properties)
     write_atomically(Path(path), [head, chunks.tobytes(), packed.tobytes(), harmonics.tobytes()])
+    clipping.report(Path(path))
 
 
 def _chunk_bounds(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

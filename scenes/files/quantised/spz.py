@@ -23,6 +23,7 @@ from luxel.render.primitives import Gaussians
 from luxel.render.storage.reading import LARGE, available_memory
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import write_atomically
+from luxel.scenes.files.quantised.clipping import Clipping
 from luxel.scenes.files.quantised.quantisation import (
     LOGITS,
     SMALLEST,
@@ -60,7 +61,13 @@ MAX_EXTENSIONS = 1 << 20  # bytes of all of them that are read
 MAX_DEGREE = 4  # of the format; luxel has 3
 FRACTION_BITS, LARGEST = 30, (1 << 23) - 1  # of fixed point: most that readers shift by, largest number
 SCALE_STEPS, MIN_SCALE = 16, -10.0  # logarithms of scales: steps of 1 / 16 from -10
+MAX_SCALE, HALF_STEP = MIN_SCALE + 255 / SCALE_STEPS, 0.5 / SCALE_STEPS
+# What is clipped, for messages.
+POSITIONS = "positions (24 bits)"
+SCALES = f"scales ({np.exp(MIN_SCALE):.2g} to {np.exp(MAX_SCALE):.3g})"
+COLOURS, COEFFICIENTS = "colours", "spherical harmonics (-1 to 1)"
 COLOUR = 0.15  # colours are 0.5 + 0.15 dc: a wider range than with the constant of degree 0
+COLOUR_LIMIT = (0.5 + 0.5 / 255) / COLOUR
 ROTATION_STEPS = 511  # a component of a rotation has 9 bits and a sign
 # Bytes that a compressed byte stands for at most, and that any file may stand for beside.
 RATIO, SLACK = 1032, 1 << 24
@@ -350,7 +357,8 @@ def save_spz(
     """Writes an SPZ file, with 8 bits for each coefficient.
 
     Centres have as many fraction bits as leave capacity for the largest of them. Logarithms of scales are from -10 to
-    5.94, colours 0.5 + 0.15 dc from 0 to 1, coefficients above degree 0 from -1 to 1: others are clipped.
+    5.94, colours 0.5 + 0.15 dc from 0 to 1, coefficients above degree 0 from -1 to 1: others are clipped, and counted
+    in a warning.
 
     Args:
         path: of the file.
@@ -364,7 +372,8 @@ def save_spz(
     path = Path(path)
     if version not in (3, 4):
         raise CaptureError(f"{path}: luxel writes no SPZ of version {version}.", "Choose version 3 or 4.")
-    bits, arrays = _arrays(as_arrays(gaussians))
+    clipping = Clipping(gaussians.count)
+    bits, arrays = _arrays(as_arrays(gaussians), clipping)
     flags = ANTIALIASED if facts and facts.antialiased else 0
     head = MAGIC, version, gaussians.count, gaussians.sh_degree, bits, flags
     filled = [array for array in arrays if array.size]
@@ -372,6 +381,7 @@ def save_spz(
         write_atomically(path, _zstd_chunks(head, filled))
     else:
         write_atomically(path, _gzip_chunks(HEADER.pack(*head, 0), filled))
+    clipping.report(path)
 
 
 def _gzip_chunks(head: bytes, arrays: list[np.ndarray]) -> Iterator[bytes]:
@@ -392,7 +402,7 @@ def _zstd_chunks(head: tuple, arrays: list[np.ndarray]) -> Iterator[bytes]:
     yield from frames
 
 
-def _arrays(source: dict[str, np.ndarray]) -> tuple[int, list[np.ndarray]]:
+def _arrays(source: dict[str, np.ndarray], clipping: Clipping) -> tuple[int, list[np.ndarray]]:
     """The fraction bits and the six arrays of a file, uint8."""
     count, means = len(source["means"]), source["means"]
     far = float(np.abs(means[np.isfinite(means)]).max(initial=0))
@@ -402,6 +412,10 @@ def _arrays(source: dict[str, np.ndarray]) -> tuple[int, list[np.ndarray]]:
     out = [np.empty((count, width), np.uint8) for width in widths]
     centres, opacities, colours, scales, rotations, harmonics = out
     for rows in blocks(count):
+        clipping.add(POSITIONS, rows, means[rows], -LARGEST / 2.0**bits, LARGEST / 2.0**bits)
+        clipping.add(SCALES, rows, source["log_scales"][rows], MIN_SCALE - HALF_STEP, MAX_SCALE + HALF_STEP)
+        clipping.add(COLOURS, rows, source["sh_dc"][rows], -COLOUR_LIMIT, COLOUR_LIMIT)
+        clipping.add(COEFFICIENTS, rows, rest[rows], -128.5 / 128, 127.5 / 128)
         centres[rows] = _bytes_of_centres(means[rows], bits)
         opacities[rows, 0] = opacity_levels(source["opacity_logits"][rows])
         colours[rows] = to_levels(255 * (0.5 + COLOUR * finite(source["sh_dc"][rows])))

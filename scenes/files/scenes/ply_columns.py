@@ -18,7 +18,7 @@ from luxel.scenes.files.ply import HEADER_LIMIT, PlyHeader, read_header
 from luxel.scenes.files.reading import check_file, open_file
 from luxel.scenes.files.scene_facts import COMMENT, RENDER_MODE, VERTICAL, antialiasing_mark
 from luxel.scenes.files.scene_format import FACTS, LABEL
-from luxel.scenes.unused import LOST, OTHER, WRONG, Unused
+from luxel.scenes.unused import LOST, OTHER, WRONG, Unused, things_are
 
 FILTER = "filter_3D"  # standard deviation of the filter of each Gaussian
 FILTERED = Gaussians.primitive  # the primitive that it is applied to
@@ -117,7 +117,7 @@ MEANINGS = (
         OTHER,
     ),
 )
-UNKNOWN = Meaning("columns", _names(".*"), "luxel does not know {columns}, and does not read them.", "", LOST)
+UNKNOWN = Meaning("columns", _names(".*"), "luxel does not know and does not read {columns}.", "", LOST)
 
 
 def header_of(path: Path) -> PlyHeader:
@@ -151,24 +151,25 @@ def unused_in(header: PlyHeader, spec: PrimitiveSpec) -> list[Unused]:
     ]
 
 
-def unused_columns(names: Iterable[str]) -> list[Unused]:
-    """Columns that are not read, by what they mean."""
+def unused_columns(names: Iterable[str], noun: str = "column") -> list[Unused]:
+    """Columns that are not read, by what they mean; the noun is what the format has instead of columns."""
     groups: dict[Meaning, list[str]] = {}
     for name in names:
         if not SILENT.fullmatch(name):
             meaning = next((m for m in MEANINGS if m.names.fullmatch(name)), UNKNOWN)
             groups.setdefault(meaning, []).append(name)
     return [
-        Unused(m.kind, len(group), group[0], m.problem.format(columns=_columns(group)), m.remedy, m.harm)
+        Unused(
+            m.kind, len(group), group[0], m.problem.format(columns=_columns(group, noun)), m.remedy, m.harm
+        )
         for m, group in groups.items()
     ]
 
 
-def _columns(names: list[str]) -> str:
-    """ "the column x", or "3 columns (x, ...)"."""
-    return (
-        f"the column {names[0][:60]}" if len(names) == 1 else f"{len(names)} columns such as {names[0][:60]}"
-    )
+def _columns(names: list[str], noun: str = "column") -> str:
+    """In words: the column x, or 3 columns such as x."""
+    one = len(names) == 1
+    return f"the {noun} {names[0][:60]}" if one else f"{len(names)} {noun}s such as {names[0][:60]}"
 
 
 def unused_elements(elements: dict[str, int]) -> list[Unused]:
@@ -177,22 +178,9 @@ def unused_elements(elements: dict[str, int]) -> list[Unused]:
     if not names:
         return []
     camera = CAMERA_ELEMENTS.issuperset(names)
-    about = " (what the camera of its image was)" if camera else ""
-    some = (
-        f"The element {names[0][:60]} is"
-        if len(names) == 1
-        else f"{len(names)} elements such as {names[0][:60]} are"
-    )
-    return [
-        Unused(
-            "elements",
-            len(names),
-            names[0],
-            f"{some} not read{about}.",
-            "",
-            OTHER if camera else LOST,
-        )
-    ]
+    about = ": the camera of the image that it was made of" if camera else ""
+    said = f"{things_are(names, 'element')} not read{about}."
+    return [Unused("elements", len(names), names[0], said, harm=OTHER if camera else LOST)]
 
 
 def unused_comments(comments: Collection[str]) -> list[Unused]:
@@ -260,30 +248,17 @@ def unused_of_points(path: Path) -> list[Unused]:
     colours = {"red", "green", "blue"} if {"red", "green", "blue"} <= names else {"r", "g", "b"}
     if not colours <= names:
         colours = {"f_dc_0", "f_dc_1", "f_dc_2"}
-    left = [
-        name
-        for name, _ in header.properties
-        if name not in {"x", "y", "z", *colours} and not SILENT.fullmatch(name)
-    ]
-    return [
-        *(
-            [
-                Unused(
-                    "columns of points",
-                    len(left),
-                    left[0],
-                    f"Of the points in {path.name} {_columns(left)} {'is' if len(left) == 1 else 'are'} not read: "
-                    "positions and colours count.",
-                )
-            ]
-            if left
-            else []
-        ),
-        *(
-            Unused(entry.kind, entry.count, entry.example, f"{path.name}: {entry.problem}")
-            for entry in unused_elements(header.elements)
-        ),
-    ]
+    used = {"x", "y", "z", *colours}
+    left = [name for name, _ in header.properties if name not in used and not SILENT.fullmatch(name)]
+    out = []
+    for kind, noun, group in (
+        ("columns of points", "column", left),
+        ("elements of points", "element", [name for name, count in header.elements.items() if count]),
+    ):
+        if group:
+            said = f"{things_are(group, noun, of=f' of the points {path.name}')} not read: positions and colours count."
+            out.append(Unused(kind, len(group), group[0], said))
+    return out
 
 
 class OtherScene(NamedTuple):
