@@ -9,6 +9,12 @@ from luxel.scenes.captures.contents import CaptureContents, image_files
 from luxel.scenes.captures.panoramas.recognition import OPTION, have_shape, seem_panoramas
 from luxel.scenes.errors import CaptureError
 
+TAKEN = (
+    "The images, twice as wide as high, were taken for equirectangular panoramas because their left and right borders "
+    "continue each other; if they are none: --panorama.projection perspective."
+)
+MAYBE = f"If the images, twice as wide as high, are panoramas of 360 degrees: {OPTION}."
+
 
 def estimated(path: Path, folder: Path, options: ReadOptions, *, panoramas: bool) -> CaptureContents:
     """Poses, intrinsics and points of the images of a folder.
@@ -27,10 +33,11 @@ def estimated(path: Path, folder: Path, options: ReadOptions, *, panoramas: bool
 
     files, notes = image_files(folder), list[str]()
     unknown = not panoramas and options.panorama.projection == "auto"
-    if panoramas or (unknown and seem_panoramas(files, notes)):
-        contents = estimate_panorama_poses(path, folder, options)
-    else:
-        try:
+    seeming = unknown and seem_panoramas(files, notes)
+    try:
+        if panoramas or seeming:
+            contents = estimate_panorama_poses(path, folder, options)
+        else:
             contents = estimate_poses(
                 path,
                 folder,
@@ -39,10 +46,9 @@ def estimated(path: Path, folder: Path, options: ReadOptions, *, panoramas: bool
                 cut_object=options.cut_object,
                 on_progress=options.on_progress,
             )
-        except CaptureError as error:
-            if not (unknown and have_shape(files)):
-                raise
-            advice = f"If the images, twice as wide as high, are panoramas of 360 degrees: {OPTION}."
-            raise CaptureError(error.problem, f"{error.remedy} {advice}") from error
+    except CaptureError as error:
+        if not (unknown and have_shape(files)):
+            raise
+        raise CaptureError(error.problem, f"{error.remedy} {TAKEN if seeming else MAYBE}") from error
     contents.warnings[:0] = notes
     return contents
