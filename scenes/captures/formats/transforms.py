@@ -24,8 +24,8 @@ from luxel.scenes.captures.images.images import ImageHeader, for_each, read_head
 from luxel.scenes.captures.path_lookup import actual_path, folded
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import load_points
-from luxel.scenes.files.scenes.ply_columns import unused_of_points
 from luxel.scenes.files.reading import read_bytes, reading
+from luxel.scenes.files.scenes.ply_columns import unused_of_points
 from luxel.scenes.geometry import OPENGL_TO_OPENCV, invert_rigid, rigid_from_matrix
 from luxel.scenes.unused import LOST, OTHER, WRONG, Unused, recorded
 
