@@ -11,6 +11,7 @@ import numpy as np
 
 from luxel.render.geometry.camera import Points
 from luxel.scenes.captures.exposure_data import Exposure
+from luxel.scenes.captures.images.companions import companions
 from luxel.scenes.captures.lenses.lens import Lens
 from luxel.scenes.captures.path_lookup import actual_path, is_absolute, relative_of_absolute
 from luxel.scenes.errors import CaptureError
@@ -18,7 +19,8 @@ from luxel.scenes.files.exr.channels import SUFFIX as EXR_SUFFIX
 from luxel.scenes.files.images.heif import SUFFIXES as HEIF_SUFFIXES
 from luxel.scenes.unused import Unused
 
-IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp", *HEIF_SUFFIXES, EXR_SUFFIX)
+JPEG_SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif")
+IMAGE_SUFFIXES = (".png", *JPEG_SUFFIXES, ".webp", ".tif", ".tiff", ".bmp", *HEIF_SUFFIXES, EXR_SUFFIX)
 
 
 @dataclass
@@ -128,15 +130,21 @@ def inside_capture(folder: Path, given: object, where: str) -> Path:
 
 
 def image_files(folder: Path) -> list[Path]:
-    """Image files directly in a folder, in natural order; OpenEXR files only where there are no others, alongside which
-    they are depth and other passes."""
-    files = [
-        entry
-        for entry in folder.iterdir()
-        if entry.suffix.lower() in IMAGE_SUFFIXES and entry.is_file() and not entry.name.startswith(".")
-    ]
-    others = [entry for entry in files if entry.suffix.lower() != EXR_SUFFIX]
-    return sorted(others or files, key=lambda entry: natural_key(entry.name))
+    """Image files directly in a folder, in natural order.
+
+    OpenEXR files only where there are no others, alongside which they are depth and other passes. Files that accompany
+    others, such as NAME_masked.jpg, are left out, see `companions`.
+    """
+    with os.scandir(folder) as entries:
+        names = [entry.name for entry in entries if is_image_name(entry.name) and entry.is_file()]
+    others = [name for name in names if not name.lower().endswith(EXR_SUFFIX)]
+    left_out = companions(folder, others or names)
+    return [folder / name for name in sorted(others or names, key=natural_key) if name not in left_out]
+
+
+def is_image_name(name: str) -> bool:
+    """Whether a file is an image by its suffix, and not hidden."""
+    return os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES and not name.startswith(".")
 
 
 def shorten_names(sources: list[SourceImage]) -> dict[str, str]:
