@@ -175,6 +175,7 @@ def read_colmap(
     points = read.points if len(read.points.xyz) else None
     error = read.reprojection_error
     contents = CaptureContents(COLMAP.name, sources, points=points, reprojection_error=error)
+    contents.used_files.add(folder)
     contents.warnings += elsewhere(root, [name for name, _, _ in read.images], f"The COLMAP model {folder}")
     return contents
 
