@@ -20,6 +20,7 @@ from luxel.scenes.captures.lenses.stored_lenses import counted_pixels, image_cir
 from luxel.scenes.captures.lenses.undistortion import DETAIL, is_smaller, undistorted_at, undistortion_maps
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.images.image_decoding import has_end, opened_header, opened_image, opened_pixels
+from luxel.scenes.files.images.image_values import grey_bytes, is_deep
 
 ORIENTATION_TAG = 0x0112
 DECODED = 256  # images of a capture that are decoded to check them where they do not fit into memory
@@ -66,12 +67,13 @@ def decode(path: Path, *, oriented: bool = False, least: int | None = None) -> n
     """All pixels of an image file, uint8 [H, W, 3] or, where it has alpha, [H, W, 4].
 
     Args:
-        path: any file that Pillow reads; 16-bit greys are reduced to 8 bits.
+        path: any file that Pillow reads; greys of 16 bits and of floats are reduced to 8 bits, see `grey_bytes`.
         oriented: applies the EXIF orientation.
         least: pixels of the longer side that suffice, see `opened_image`. None: full size.
 
     Raises:
-        CaptureError: the file cannot be read, is damaged or cut short, no image, or above the limit on pixels.
+        CaptureError: the file cannot be read, is damaged or cut short, no image, above the limit on pixels, or has other
+            values than images have.
     """
     with opened_pixels(path, least) as (opened, pixels):
         if pixels is not None:
@@ -79,9 +81,8 @@ def decode(path: Path, *, oriented: bool = False, least: int | None = None) -> n
                 pixels = cv2.cvtColor(pixels, cv2.COLOR_GRAY2RGB)
             return _turned(pixels, opened.getexif().get(ORIENTATION_TAG, 1)) if oriented else pixels
         image = ImageOps.exif_transpose(opened) if oriented else opened
-        if image.mode.startswith("I"):
-            grey = np.clip(np.asarray(image).astype(np.int64) >> 8, 0, 255).astype(np.uint8)
-            return np.repeat(grey[..., None], 3, axis=-1)
+        if is_deep(image.mode):
+            return cv2.cvtColor(grey_bytes(path, np.asarray(image)), cv2.COLOR_GRAY2RGB)
         return np.asarray(image.convert("RGBA" if _has_alpha(image) else "RGB"))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from luxel.scenes.captures.contents import SourceImage, image_files
 from luxel.scenes.captures.images.images import decode, resize
+from luxel.scenes.captures.images.mask_values import coverage, mask_values
 from luxel.scenes.errors import CaptureError
 
 MASK_FOLDERS = ("masks", "mask")
@@ -43,19 +44,14 @@ def find_masks(folder: Path, sources: Sequence[SourceImage]) -> None:
 
 
 def read_mask(path: Path, width: int, height: int) -> np.ndarray:
-    """A mask as coverage, uint8 [height, width], 255 = keep.
+    """A mask as coverage, uint8 [height, width], 255 = keep, see `luxel.scenes.captures.images.mask_values.coverage`.
 
     Masks of another size are resized where their aspect ratio is that of the image.
 
     Raises:
-        CaptureError: the file cannot be read, or its aspect ratio differs.
+        CaptureError: the file cannot be read, has several labels, or its aspect ratio differs.
     """
-    stored = decode(path)
-    # A mask stored in an alpha channel has one colour throughout.
-    in_alpha = stored.shape[-1] == 4 and int(np.ptp(stored[..., 3])) > 0 and int(np.ptp(stored[..., :3])) == 0
-    mask = np.ascontiguousarray(stored[..., 3] if in_alpha else stored[..., :3].max(axis=-1))
-    if mask.size and mask.max() == 1:
-        mask = mask * np.uint8(255)  # written as 0 and 1
+    mask = coverage(path, mask_values(path))
     if abs(mask.shape[1] * height - mask.shape[0] * width) > 2 * max(mask.shape[1], width):
         raise CaptureError(
             f"{path}: the mask is {mask.shape[1]}x{mask.shape[0]} pixels, its image {width}x{height}.",
