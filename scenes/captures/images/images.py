@@ -72,8 +72,8 @@ def decode(path: Path, *, oriented: bool = False, least: int | None = None) -> n
         least: pixels of the longer side that suffice, see `opened_image`. None: full size.
 
     Raises:
-        CaptureError: the file cannot be read, is damaged or cut short, no image, above the limit on pixels, or has other
-            values than images have.
+        CaptureError: the file cannot be read, is damaged or cut short, no image, above the limit on pixels, or its
+            values are not those of images.
     """
     with opened_pixels(path, least) as (opened, pixels):
         if pixels is not None:
