@@ -32,13 +32,14 @@ _logged: set[tuple[str, int, int, str]] = set()  # path, time of change, size an
 
 
 def load_primitives(
-    path: str | Path, *, keep_non_finite: bool = False, axes: str | None = None
+    path: str | Path, *, keep_non_finite: bool = False, axes: str | None = None, log_unused: bool = True
 ) -> Parameters:
     """The primitives of a scene file, of any class, or of the scene.ply in a folder.
 
     Args:
         keep_non_finite: see `finite_primitives`.
         axes: of the file, where it ignores the specification of its format, see `luxel.scenes.files.axes`.
+        log_unused: log what the file holds and luxel does not use, see `load_unused`.
 
     Raises:
         CaptureError: the format is unknown, the file cannot be read, or no primitive in it is finite.
@@ -49,7 +50,8 @@ def load_primitives(
         scene = known.load(path)
     scene = between(path, scene, _axes(path, known, axes), OWN)
     scene = finite_primitives(path, with_rotations(scene), keep=keep_non_finite)
-    _log_unused(path, known)
+    if log_unused:
+        _log_unused(path, known)
     return scene
 
 

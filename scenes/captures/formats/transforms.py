@@ -25,6 +25,7 @@ from luxel.scenes.captures.path_lookup import actual_path, folded
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import load_points
 from luxel.scenes.files.reading import read_bytes, reading
+from luxel.scenes.files.scenes.ply_columns import unused_of_points
 from luxel.scenes.geometry import OPENGL_TO_OPENCV, invert_rigid, rigid_from_matrix
 from luxel.scenes.unused import LOST, OTHER, WRONG, Unused, recorded
 
@@ -296,10 +297,14 @@ def points_of(folder: Path, document: Document, contents: CaptureContents) -> Po
     if given is not None:
         path = inside_capture(folder, given, "ply_file_path")
         if path.is_file():
+            contents.unused += unused_of_points(path)
             return load_points(path)
         contents.warnings.append(f"The point cloud {path} that transforms.json names is missing.")
     path = next((folder / name for name in POINT_FILES if (folder / name).is_file()), None)
-    return load_points(path) if path else None
+    if path is None:
+        return None
+    contents.unused += unused_of_points(path)
+    return load_points(path)
 
 
 def _named_split(folder: Path, document: Document, contents: CaptureContents) -> None:
