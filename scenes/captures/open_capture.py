@@ -34,6 +34,7 @@ from luxel.scenes.captures.images.masks import are_cutouts, find_masks, have_tra
 from luxel.scenes.captures.lenses.stored_lenses import distorted_camera, lens_row
 from luxel.scenes.captures.panorama_options import PanoramaOptions
 from luxel.scenes.captures.panoramas.cutting import cut_panoramas
+from luxel.scenes.captures.poses.pose_axes import check_points_in_view
 from luxel.scenes.captures.registry import detect_format
 from luxel.scenes.captures.times import begin_at_zero
 from luxel.scenes.captures.unused_files import unused_files
@@ -179,6 +180,7 @@ def open(
             f"{path}: {len(contents.images)} posed views are too few, at least {MIN_VIEWS} are needed.",
             "Take more photographs.",
         )
+    check_points_in_view(path, contents)
     root = path if path.is_dir() else path.parent
     use = _mask_use(root, contents, mask_use)
     readers = _readers(contents, use, max_size, progress, retain_lens=lens == "keep")
