@@ -399,7 +399,7 @@ def image_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _is_point_list(words: Sequence[str]) -> bool:
-    """Whether a line of images.txt, split into at most ten words, has x, y and the id of a point, any number of times."""
+    """Whether a line of images.txt, in at most ten words, has x, y and the id of a point, any number of times."""
     rest = words[9].split(maxsplit=1) if len(words) == 10 else []
     if rest and (len(rest) < 2 or not _is_number(words[9].rsplit(maxsplit=1)[-1])):
         return False  # the name of an image

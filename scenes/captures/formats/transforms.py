@@ -163,7 +163,8 @@ def _unused_frames(frames: list[Frame], bad: list[Frame]) -> list[Unused]:
     out = []
     if bad:
         example = str(bad[0].values.get("file_path"))
-        problem = f"{len(bad)} of {len(frames) + len(bad)} frames are marked is_bad and left out (the first is {example})."
+        total = len(frames) + len(bad)
+        problem = f"{len(bad)} of {total} frames are marked is_bad and left out (the first is {example})."
         remedy = "Remove is_bad from the file where they are to be used."
         out.append(Unused("frames marked is_bad", len(bad), example, problem, remedy, OTHER))
     unscaled = [
