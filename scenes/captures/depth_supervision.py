@@ -79,7 +79,7 @@ def _compare_scale(capture: Capture) -> None:
 def _add_points(capture: Capture, path: Path | None) -> None:
     """Adds the depth of points to that of the views."""
     tracks = {} if path is not None or capture.pose_report else _tracks(capture)
-    xyz = thinned(capture.points.xyz if path is None else load_points(path).xyz)
+    xyz = thinned(capture.points.xyz if path is None else load_points(path, double=True).xyz - capture.shift)
     for view in capture.views:
         own = _of_view(view, tracks)
         depth = PointDepth(view.camera, xyz) if own is None else PointDepth(view.camera, own, seen=True)
@@ -100,7 +100,8 @@ def _pixels(view: View) -> np.ndarray:
 def _tracks(capture: Capture) -> dict[str, np.ndarray]:
     """The points that each image of a COLMAP model sees, by its name; none of other captures."""
     folder = find_model(capture.path) if capture.format == COLMAP.name else None
-    return visible_points(folder) if folder is not None else {}
+    visible = visible_points(folder) if folder is not None else {}
+    return {name: xyz - capture.shift for name, xyz in visible.items()}
 
 
 def _of_view(view: View, tracks: dict[str, np.ndarray]) -> np.ndarray | None:

@@ -39,7 +39,7 @@ def facts_of_run(path: Path) -> SceneFacts:
         return load_facts(path) if (path / "scene.ply").is_file() else SceneFacts()
     about = RunFolder.read_body(path).get("capture")
     known = facts_from(about if isinstance(about, dict) else {})
-    return SceneFacts(antialiased=read_config(path)[0].antialiased, up=known.up)
+    return SceneFacts(antialiased=read_config(path)[0].antialiased, up=known.up, shift=known.shift)
 
 
 LOADER = Loader("a run", is_run, load_run)

@@ -263,10 +263,10 @@ def points_of(folder: Path, document: Document, contents: CaptureContents) -> Po
     if given is not None:
         path = inside_capture(folder, given, "ply_file_path")
         if path.is_file():
-            return load_points(path)
+            return load_points(path, double=True)
         contents.warnings.append(f"The point cloud {path} that transforms.json names is missing.")
     path = next((folder / name for name in POINT_FILES if (folder / name).is_file()), None)
-    return load_points(path) if path else None
+    return load_points(path, double=True) if path else None
 
 
 def _named_split(folder: Path, document: Document, contents: CaptureContents) -> None:
