@@ -53,6 +53,19 @@ def rigid_from_matrix(matrix: object, where: str) -> np.ndarray:
     return out
 
 
+def nearest_rigid(matrix: np.ndarray) -> np.ndarray:
+    """The rigid transform with the nearest rotation, and the same centre, -R^T t, as the given one, float64 [4, 4].
+
+    Args:
+        matrix: nearly rigid, [4, 4].
+    """
+    left, _, right = np.linalg.svd(matrix[:3, :3].astype(np.float64))
+    out = np.eye(4)
+    out[:3, :3] = left @ right
+    out[:3, 3] = out[:3, :3] @ (matrix[:3, :3].T @ matrix[:3, 3])
+    return out
+
+
 def invert_rigid(matrix: np.ndarray) -> np.ndarray:
     """The inverse of a rigid transform, [4, 4]."""
     out = np.eye(4)

@@ -36,12 +36,13 @@ from luxel.scenes.captures.lenses.stored_lenses import distorted_camera, lens_ro
 from luxel.scenes.captures.panorama_options import PanoramaOptions
 from luxel.scenes.captures.panoramas.cutting import cut_panoramas
 from luxel.scenes.captures.registry import detect_format
-from luxel.scenes.captures.shift import shift_contents, shift_in_words, shift_of
+from luxel.scenes.captures.shift import shift_contents, shift_of
 from luxel.scenes.captures.unused_files import unused_files
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.pixel_limit import set_max_megapixels
 from luxel.scenes.files.reading import reading
 from luxel.scenes.geometry import estimate_centre, estimate_up, invert_rigid
+from luxel.scenes.large_coordinates import shift_in_words
 from luxel.scenes.unused import Unused, in_order, unused_lines
 
 MASK_USES = ("auto", "cutout", "ignore", "none")
@@ -76,7 +77,7 @@ class Capture:
         depths: by name of the view, what reads its depth map; only views that have one.
         unused: what the capture holds that is not used, most harmful first; ``warnings`` has the first of them.
         shift: what was subtracted from its coordinates, float64 [3]: 0 but for large ones, such as UTM and ECEF, see
-            `luxel.scenes.captures.shift.choose_shift`. All that the capture gives is shifted: the coordinates of the
+            `luxel.scenes.large_coordinates.choose_shift`. All that the capture gives is shifted: the coordinates of the
             files are these plus ``shift``, in float64.
     """
 
@@ -190,7 +191,9 @@ def open(
     contents.images.sort(key=lambda source: natural_key(source.name))
     if far_cameras == "leave out" and len(contents.images) > MIN_VIEWS:
         leave_out_far(contents)
-    subtracted = shift_of(contents) if shift is None and contents.images else np.array(shift or (0, 0, 0), float)
+    subtracted = (
+        shift_of(contents) if shift is None and contents.images else np.array(shift or (0, 0, 0), float)
+    )
     shift_contents(contents, subtracted)
     if subtracted.any():
         contents.warnings.append(shift_in_words(subtracted))
@@ -244,7 +247,8 @@ def open(
     exposures = _exposures(contents, names)
     distant = {names[source.name] for source, is_far in zip(contents.images, far, strict=True) if is_far}
     train, test = (
-        [_finished(view, NEAR_SHARE * extent, exposures, distant) for view in views] for views in (train, test)
+        [_finished(view, NEAR_SHARE * extent, exposures, distant) for view in views]
+        for views in (train, test)
     )
     unused = in_order([*contents.unused, *unused_files(path, contents)])
     return Capture(

@@ -264,6 +264,7 @@ def row_chunks(
     rows: Iterable[np.ndarray],
     marks: Mapping[str, np.ndarray] | None = None,
     comments: Iterable[str] = (),
+    added: Mapping[str, float] | None = None,
 ) -> Iterator[bytes | memoryview]:
     """A binary file of float properties, in parts, each valid until the next one is taken.
 
@@ -273,11 +274,26 @@ def row_chunks(
         rows: the rows in parts, [R, D] each.
         marks: uchar properties that follow them, uint8 [N] each, by name; None: none.
         comments: lines of the header.
+        added: to properties that are written as double, by name; None: to none.
     """
+    names, added = list(names), added or {}
     further = list((marks or {}).values())
-    properties = [(name, "float") for name in names] + [(name, "uchar") for name in marks or {}]
+    properties = [(name, "double" if name in added else "float") for name in names]
+    properties += [(name, "uchar") for name in marks or {}]
     yield _header(count, properties, comments)
     start = 0
+    if added:
+        layout = [(name, "<f8" if name in added else "<f4") for name in names]
+        layout += [(name, "u1") for name in marks or {}]
+        for part in rows:
+            table = np.empty(len(part), layout)
+            for column, name in enumerate(names):
+                table[name] = part[:, column].astype(np.float64) + added.get(name, 0.0)
+            for name, mark in (marks or {}).items():
+                table[name] = mark[start : start + len(part)]
+            yield table.tobytes()
+            start += len(part)
+        return
     for part in rows:
         floats = np.ascontiguousarray(part, "<f4")
         if floats.size and further:
