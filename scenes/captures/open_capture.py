@@ -191,9 +191,9 @@ def open(
     contents.images.sort(key=lambda source: natural_key(source.name))
     if far_cameras == "leave out" and len(contents.images) > MIN_VIEWS:
         leave_out_far(contents)
-    subtracted = (
-        shift_of(contents) if shift is None and contents.images else np.array(shift or (0, 0, 0), float)
-    )
+    subtracted = np.zeros(3) if shift is None else np.array(shift, float)
+    if shift is None and contents.images:
+        subtracted = shift_of(contents)
     shift_contents(contents, subtracted)
     if subtracted.any():
         contents.warnings.append(shift_in_words(subtracted))

@@ -16,11 +16,9 @@ def shift_of(contents: CaptureContents) -> np.ndarray:
     poses = np.stack([invert_rigid(image.world_to_cam) for image in contents.images])
     positions, middle = poses[:, :3, 3].copy(), np.median(poses[:, :3, 3], axis=0)
     poses[:, :3, 3] -= middle
-    points = (
-        np.zeros((0, 3))
-        if contents.points is None
-        else contents.points.xyz[:: 1 + len(contents.points.xyz) // 100_000] - middle
-    )
+    points = np.zeros((0, 3))
+    if contents.points is not None:
+        points = contents.points.xyz[:: 1 + len(contents.points.xyz) // MAX_POINTS] - middle
     centre = estimate_centre(poses, points)
     return choose_shift(positions, float(np.median(np.linalg.norm(poses[:, :3, 3] - centre, axis=1))))
 

@@ -138,8 +138,8 @@ def find_extent(
 
     ``marks`` gives points that mark the place and size of the scene, [P, 3], see `luxel.render.scene.Scene.centres`.
     The centre is the point nearest to all optical axes (least squares); distant cameras do not count. ``up`` [3] and
-    ``front`` [3] are taken over where they are given; otherwise up is the mean of the cameras' up or, without views, -y, as structure from motion
-    tends to have it, and there is no front.
+    ``front`` [3] are taken over where they are given; otherwise up is the mean of the cameras' up or, without views,
+    -y, as structure from motion tends to have it, and there is no front.
     """
     if views:
         views = near_views(views)
