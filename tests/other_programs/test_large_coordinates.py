@@ -320,6 +320,21 @@ def test_world_is_refused_by_formats_of_float32(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--out", "frames", "--frames", "3"], "--world cannot be combined with --frames"),
+        (["--out", "a.glb", "--mesh"], "--world is for .ply and .obj files"),
+        (["--out", "sparse", "--cameras"], "--cameras cannot be combined"),
+    ],
+)
+def test_world_is_refused_with_other_options(
+    runs: dict[str, Path], options: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", str(runs["utm"]), *options, "--world"]) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_world_near_the_origin_is_the_usual_file(runs: dict[str, Path], tmp_path: Path) -> None:
     for name, more in (("a.ply", []), ("b.ply", ["--world"])):
         assert main(["export", str(runs["origin"]), "--out", str(tmp_path / name), *more]) == 0
@@ -389,6 +404,30 @@ def test_render_follows_a_path_of_the_world(tmp_path: Path, runs: dict[str, Path
     for file in sorted((tmp_path / "origin").glob("*.png")):
         a, b = imageio.imread(file).astype(float), imageio.imread(tmp_path / "utm" / file.name).astype(float)
         assert a.std() > 10 and np.abs(a - b).mean() < 1.0
+
+
+def test_exported_scenes_are_scored_and_filmed_with_the_capture(
+    tmp_path: Path, runs: dict[str, Path]
+) -> None:
+    capture = str(runs["utm"].parent / "capture")
+    for name, more in (("a.safetensors", []), ("b.ply", ["--world"])):
+        scene = tmp_path / name
+        assert main(["export", str(runs["utm"]), "--out", str(scene), *more]) == 0
+        args = ["eval", str(scene), "--capture", capture, "--out", str(tmp_path / f"{name}-eval")]
+        assert main([*args, "--device", "cpu", "--no-lpips"]) == 0
+        score = json.loads((tmp_path / f"{name}-eval/report.json").read_text())["mean"]["psnr"]
+        assert score == pytest.approx(psnr(runs["utm"]), abs=0.01)
+    args = ["render", str(tmp_path / "b.ply"), "--capture", capture, "--at", "photographs", "--frames", "3"]
+    assert main([*args, "--device", "cpu", "--out", str(tmp_path / "film")]) == 0
+    assert min(imageio.imread(file).std() for file in (tmp_path / "film").glob("*.png")) > 10
+
+
+def test_inspect_states_the_shift(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(colmap_at(tmp_path, UTM)), "--device", "cpu", "--json"]) == 0
+    captured = capsys.readouterr()
+    stated = json.loads(captured.out[captured.out.index("{") :])
+    assert stated["shift"] == UTM.tolist() and stated["unused"] == []
+    assert stated["facts"]["shift"] == "500000 5000000 200 is subtracted from the coordinates"
 
 
 def test_runs_are_evaluated_resumed_and_begun_from_scenes(tmp_path: Path, runs: dict[str, Path]) -> None:
