@@ -5,19 +5,22 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 
 from luxel.render.geometry.camera import Points
 from luxel.scenes.captures.exposure_data import Exposure
+from luxel.scenes.captures.images.companions import companions
 from luxel.scenes.captures.lenses.lens import Lens
+from luxel.scenes.captures.path_lookup import actual_path, is_absolute, relative_of_absolute
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.exr.channels import SUFFIX as EXR_SUFFIX
 from luxel.scenes.files.images.heif import SUFFIXES as HEIF_SUFFIXES
 from luxel.scenes.unused import Unused
 
-IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp", *HEIF_SUFFIXES, EXR_SUFFIX)
+JPEG_SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif")
+IMAGE_SUFFIXES = (".png", *JPEG_SUFFIXES, ".webp", ".tif", ".tiff", ".bmp", *HEIF_SUFFIXES, EXR_SUFFIX)
 
 
 @dataclass
@@ -104,35 +107,46 @@ def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
 def inside_capture(folder: Path, given: object, where: str) -> Path:
     """The path ``given`` in a capture's file, resolved against ``folder``.
 
+    An absolute path is that of the file in the capture, also where it was written on another machine: the longest end
+    of it that there is in the capture. Names match in any Unicode form, see `luxel.scenes.captures.path_lookup`.
+
     Raises:
-        CaptureError: ``given`` is not a string, is absolute, or leaves the folder through ``..``; the message begins
-            with ``where``.
+        CaptureError: ``given`` is not a string, is the absolute path of nothing in the folder, or leaves it through
+            ``..``; the message begins with ``where``.
     """
     if not isinstance(given, str) or not given.strip() or "\0" in given:
         raise CaptureError(
             f"{where}: invalid path {given!r}.", "Write the path of a file in the capture, as a string."
         )
-    relative = given if (folder / given).exists() else given.replace("\\", "/")
-    absolute = PurePosixPath(relative).is_absolute() or PureWindowsPath(given).drive or given.startswith("\\")
-    normal = os.path.normpath(relative)
-    if absolute or normal == ".." or normal.startswith("../"):
+    if is_absolute(given):
+        relative = relative_of_absolute(folder, given, IMAGE_SUFFIXES)
+    else:
+        relative = given if (folder / given).exists() else given.replace("\\", "/")
+    normal = ".." if relative is None else os.path.normpath(relative)
+    if normal == ".." or normal.startswith(("../", "..\\")):
         raise CaptureError(
             f"{where}: the path {given!r} is outside the capture folder {folder}.",
             "Put the file into the folder and write its path relative to it.",
         )
-    return folder / normal
+    return actual_path(folder, normal.replace("\\", "/") if os.sep == "\\" else normal)
 
 
 def image_files(folder: Path) -> list[Path]:
-    """Image files directly in a folder, in natural order; OpenEXR files only where there are no others, alongside which
-    they are depth and other passes."""
-    files = [
-        entry
-        for entry in folder.iterdir()
-        if entry.suffix.lower() in IMAGE_SUFFIXES and entry.is_file() and not entry.name.startswith(".")
-    ]
-    others = [entry for entry in files if entry.suffix.lower() != EXR_SUFFIX]
-    return sorted(others or files, key=lambda entry: natural_key(entry.name))
+    """Image files directly in a folder, in natural order.
+
+    OpenEXR files only where there are no others, alongside which they are depth and other passes. Files that accompany
+    others, such as NAME_masked.jpg, are left out, see `companions`.
+    """
+    with os.scandir(folder) as entries:
+        names = [entry.name for entry in entries if is_image_name(entry.name) and entry.is_file()]
+    others = [name for name in names if not name.lower().endswith(EXR_SUFFIX)]
+    left_out = companions(folder, others or names)
+    return [folder / name for name in sorted(others or names, key=natural_key) if name not in left_out]
+
+
+def is_image_name(name: str) -> bool:
+    """Whether a file is an image by its suffix, and not hidden."""
+    return os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES and not name.startswith(".")
 
 
 def shorten_names(sources: list[SourceImage]) -> dict[str, str]:

@@ -37,6 +37,7 @@ from luxel.scenes.captures.panorama_options import PanoramaOptions
 from luxel.scenes.captures.panoramas.cutting import cut_panoramas
 from luxel.scenes.captures.registry import detect_format
 from luxel.scenes.captures.shift import shift_contents, shift_of
+from luxel.scenes.captures.times import begin_at_zero
 from luxel.scenes.captures.unused_files import unused_files
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.pixel_limit import set_max_megapixels
@@ -189,6 +190,7 @@ def open(
         ReadOptions(mask_use, cache_dir, progress, frames, cut_object, panorama or PanoramaOptions()),
     )
     contents.images.sort(key=lambda source: natural_key(source.name))
+    begin_at_zero(contents.images, contents.warnings)
     if far_cameras == "leave out" and len(contents.images) > MIN_VIEWS:
         leave_out_far(contents)
     subtracted = np.zeros(3) if shift is None else np.array(shift, float)

@@ -216,14 +216,14 @@ class ExportOptions(Options):
             shift: that was subtracted from large coordinates, in luxel's axes; None: nothing.
             axes: of the file.
         """
-        from luxel.scenes.files.axes import OWN, signs_between
+        from luxel.scenes.files.axes import OWN, matrix_between
 
         if shift is None:
             return
         if self.world:
             print(f"{self.out.name} has the coordinates of the capture, as double.")
         else:
-            turned = (value * sign for value, sign in zip(shift, signs_between(OWN, axes), strict=True))
+            turned = matrix_between(OWN, axes) @ shift
             print(
                 f"The coordinates of {self.out.name} plus {' '.join(f'{x:.10g}' for x in turned)} are those of the "
                 "capture."

@@ -8,38 +8,62 @@ from pathlib import Path
 
 import numpy as np
 
-from luxel.scenes.captures.contents import SourceImage, image_files
+from luxel.scenes.captures.contents import SourceImage
 from luxel.scenes.captures.images.images import decode, resize
+from luxel.scenes.captures.images.mask_files import (
+    files_below,
+    is_mask_image,
+    mask_folders,
+    masks_alongside,
+    match_masks,
+    parts_below,
+)
 from luxel.scenes.errors import CaptureError
 
-MASK_FOLDERS = ("masks", "mask")
 SAMPLE = 16  # masks or alpha channels that are inspected to decide on their use
 CUTOUT_FRACTION = 0.65  # masks of an object keep less than this fraction of the pixels
 CUTOUT_BORDER = 0.25  # and less than this fraction of the border pixels
+MAX_CHROMA = 16  # difference of the channels of a grey pixel, of 255, in a JPEG file
 
 
 def find_masks(folder: Path, sources: Sequence[SourceImage]) -> None:
-    """Assigns the file of the same name in a ``masks`` folder to each image without a mask.
+    """Assigns to each image without a mask the one of its name, by the rules of `match_masks`.
 
-    For images/a/b.jpg these are tried: masks/a/b.png, masks/a/b.jpg.png (COLMAP's convention) and masks/b.png.
+    Masks are in folders ``masks`` or ``mask`` of the capture or alongside the folder of images; or next to an image, as
+    NAME_mask.png, where the file is grey.
     """
-    for name in MASK_FOLDERS:
-        directory = folder / name
-        if not directory.is_dir():
-            continue
-        by_stem = {entry.stem.lower(): entry for entry in image_files(directory)}
-        for source in sources:
-            if source.mask is not None:
-                continue
-            inner = (
-                Path(*Path(source.name).parts[1:]) if len(Path(source.name).parts) > 1 else Path(source.name)
-            )
-            tried = [directory / r.with_suffix(".png") for r in (inner, Path(source.name))]
-            tried += [directory / f"{inner}.png", directory / f"{source.name}.png"]
-            match = next((path for path in tried if path.is_file()), None)
-            source.mask = (
-                match or by_stem.get(source.path.stem.lower()) or by_stem.get(source.path.name.lower())
-            )
+    for masks in mask_folders(folder, [source.path for source in sources]):
+        files = [parts for parts in files_below(masks) if is_mask_image(parts[-1])]
+        images = [parts_below(source.path, source.name, masks.parent) for source in sources]
+        _assign(sources, match_masks(images, files).of_image, [masks.joinpath(*parts) for parts in files])
+    if any(source.mask is None for source in sources):
+        _find_masks_alongside(sources)
+
+
+def _assign(sources: Sequence[SourceImage], rows: dict[int, int], files: Sequence[Path]) -> None:
+    for image, mask in rows.items():
+        if sources[image].mask is None:
+            sources[image].mask = files[mask]
+
+
+def _find_masks_alongside(sources: Sequence[SourceImage]) -> None:
+    """Assigns files such as NAME_mask.png in the folder of an image NAME.jpg."""
+    by_folder: dict[Path, list[SourceImage]] = {}
+    for source in sources:
+        by_folder.setdefault(source.path.parent, []).append(source)
+    for folder, images in by_folder.items():
+        names = {source.path.name for source in images}
+        files = [name for name in masks_alongside(folder) if name not in names]
+        if files:
+            rows = match_masks([(image.path.name,) for image in images], [(name,) for name in files]).of_image
+            if rows and _is_grey(folder / files[min(rows.values())]):
+                _assign(images, rows, [folder / name for name in files])
+
+
+def _is_grey(path: Path) -> bool:
+    """Whether an image has no colour, but for the errors of its compression."""
+    rgb = decode(path)[..., :3].astype(np.int16)
+    return int(np.ptp(rgb, axis=-1).max(initial=0)) <= MAX_CHROMA
 
 
 def read_mask(path: Path, width: int, height: int) -> np.ndarray:

@@ -18,7 +18,7 @@ from luxel.render.runs.folder.owner import Ownership, own
 from luxel.render.storage.descriptors import opened_folder
 from luxel.render.storage.journal import scratch_folder
 from luxel.scenes.captures.caching.capture_cache import content_key, user_cache
-from luxel.scenes.captures.contents import SourceImage
+from luxel.scenes.captures.contents import JPEG_SUFFIXES, SourceImage
 from luxel.scenes.captures.images.images import ORIENTATION_TAG, ImageHeader, decode, for_each
 from luxel.scenes.captures.images.masks import read_mask
 from luxel.scenes.files.exr.channels import SUFFIX as EXR_SUFFIX
@@ -154,9 +154,9 @@ def focal_facts(path: Path) -> tuple[object, ...]:
 
 
 def suffix_for(path: Path) -> str:
-    """That of the file which COLMAP reads: it knows neither HEIC nor OpenEXR."""
+    """That of the file which COLMAP reads: it knows neither HEIC nor OpenEXR, nor all suffixes of JPEG."""
     suffix = path.suffix.lower()
-    return ".jpg" if suffix in COPIED else suffix
+    return ".jpg" if suffix in (*COPIED, *JPEG_SUFFIXES) else suffix
 
 
 def prepare(source: SourceImage, header: ImageHeader, target: Path, masks: Path) -> None:

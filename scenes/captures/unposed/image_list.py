@@ -7,6 +7,7 @@ from pathlib import Path
 from luxel.scenes.captures.capture_format import CaptureFormat, ReadOptions
 from luxel.scenes.captures.contents import CaptureContents, image_files
 from luxel.scenes.captures.panoramas.recognition import are_panoramas
+from luxel.scenes.captures.unposed.estimation import estimated
 
 SUBFOLDERS = ("images", "input")
 
@@ -32,21 +33,9 @@ def read_images(path: Path, options: ReadOptions) -> CaptureContents:
     Raises:
         CaptureError: too few images could be placed, or panoramas and others are mixed.
     """
-    from luxel.scenes.captures.panoramas.poses import estimate_panorama_poses
-    from luxel.scenes.captures.poses.sfm import estimate_poses
-
     folder = image_folder(path)
     assert folder is not None
-    if are_panoramas(image_files(folder), options.panorama):
-        return estimate_panorama_poses(path, folder, options)
-    return estimate_poses(
-        path,
-        folder,
-        cache_dir=options.cache_dir,
-        use_masks=options.masks != "none",
-        cut_object=options.cut_object,
-        on_progress=options.on_progress,
-    )
+    return estimated(path, folder, options, panoramas=are_panoramas(image_files(folder), options.panorama))
 
 
 IMAGE_LIST = CaptureFormat("photographs", images_mismatch, read_images)

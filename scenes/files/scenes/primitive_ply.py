@@ -27,12 +27,15 @@ from luxel.scenes.files.ply import (
 from luxel.scenes.files.reading import check_file, open_file, reading
 from luxel.scenes.files.scene_facts import COMMENT, comments_of, facts_from, facts_in
 from luxel.scenes.files.scene_format import FACTS, LABEL, SceneFacts, SceneFormat
+from luxel.scenes.files.scenes.filter_3d import with_filter
+from luxel.scenes.files.scenes.ply_columns import FILTER, FILTERED, header_of, refuse_other_scenes, unused_in
 from luxel.scenes.large_coordinates import choose_shift
+from luxel.scenes.unused import Unused
 
 CPU_ROWS, GPU_ROWS = 1 << 14, 1 << 16  # that are written at a time
 MAX_POINTS = 100_000  # of which the middle is taken
 IN_WORLD = (
-    "coordinates of the capture:"  # before a comment about the shift: positions are double, with it added
+    "coordinates of the capture:"  # before a comment about the shift: it is added to positions, as double
 )
 SHIFT = f"{COMMENT} shift"
 REST = (0, 9, 24, 45)  # properties of spherical harmonics above degree 0, by degree
@@ -56,7 +59,8 @@ def load_primitive_ply(path: str | Path, primitive: str | None = None) -> Parame
 def _primitives(path: Path, spec: PrimitiveSpec) -> Parameters:
     """The primitives of a file."""
     vertices = read_vertices(path)
-    shift = _subtracted(_comments(path), vertices)
+    refuse_other_scenes(path, vertices.dtype.names or (), spec)
+    shift = _subtracted(header_of(path).comments, vertices)
     if shift.any():
         vertices = vertices.copy()
         for name in vertices.dtype.names or ():
@@ -69,6 +73,8 @@ def _primitives(path: Path, spec: PrimitiveSpec) -> Parameters:
         for part in sorted(spec.columns, key=lambda part: part.parameter == "sh_rest")
         if part.parameter
     }
+    if spec.name == FILTERED and FILTER in (vertices.dtype.names or ()):
+        arrays |= with_filter(arrays["log_scales"], arrays["opacity_logits"], vertices[FILTER])
     tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
     return spec.engine.parameters(**tensors)
 
@@ -134,12 +140,6 @@ def _axis(name: str) -> int | None:
     return "xyz".index(axis) if is_position else None
 
 
-def _comments(path: Path) -> list[str]:
-    check_file(path)
-    with open_file(path) as file:
-        return read_header(path, file.read(HEADER_LIMIT)).comments
-
-
 def _subtracted(comments: list[str], vertices: np.ndarray) -> np.ndarray:
     """What is subtracted from positions that a file has as double, [3]: what a comment of luxel says, else what
     `choose_shift` chooses; 0 of other files."""
@@ -172,21 +172,30 @@ def _side_by_side(columns: list[Tensor], start: int, most: int) -> Tensor:
 
 
 def read_ply_facts(path: str | Path) -> SceneFacts:
-    """What the comments of a header say, those of luxel and nerfstudio's "Vertical Axis".
+    """What the comments of a header say, see `luxel.scenes.files.scene_facts.facts_in`.
 
     Raises:
         CaptureError: the file cannot be read.
     """
     path = Path(path)
-    check_file(path)
     with reading(path, "a PLY file of primitives", EXPORT_AGAIN):
-        with open_file(path) as file:
-            header = read_header(path, file.read(HEADER_LIMIT))
+        header = header_of(path)
         facts = facts_in(header.comments)
         if not any(_axis(name) is not None and kind == "f8" for name, kind in header.properties):
             return facts
         shift = _subtracted(header.comments, read_vertices(path))
         return replace(facts, shift=facts_from({"shift": shift.tolist()}).shift or facts.shift)
+
+
+def read_ply_unused(path: str | Path) -> list[Unused]:
+    """What the header of a file announces that `load_primitive_ply` and `read_ply_facts` do not use.
+
+    Raises:
+        CaptureError: the file cannot be read.
+    """
+    path = Path(path)
+    with reading(path, "a PLY file of primitives", EXPORT_AGAIN):
+        return unused_in(header_of(path), recognise(path))
 
 
 def recognise(path: Path) -> PrimitiveSpec:
@@ -274,4 +283,5 @@ PLY = SceneFormat(
     options=("labels", "world"),
     holds=FACTS,
     read_facts=read_ply_facts,
+    read_unused=read_ply_unused,
 )
