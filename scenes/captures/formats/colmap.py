@@ -349,7 +349,7 @@ def _points_binary(path: Path) -> tuple[Points, np.ndarray]:
 
 def _finite(xyz: np.ndarray, rgb: np.ndarray) -> Points:
     keep = (np.abs(xyz) < 1e30).all(axis=1)
-    return Points(xyz[keep].astype(np.float32), rgb[keep])
+    return Points(xyz[keep], rgb[keep])
 
 
 def text_lines(path: Path) -> list[tuple[int, str]]:
