@@ -122,10 +122,13 @@ def read_cameras(path: Path, options: ReadOptions) -> CaptureContents:
     contents = CaptureContents("synchronised cameras", [])
     if (folder / llff.FILE).is_file() and not chosen_json:
         cameras = _of_llff(folder)
+        contents.used_files.add(folder / llff.FILE)
     elif (folder / transforms.FILES[0]).is_file():
         cameras, rate = _of_transforms(folder, contents)
+        contents.used_files.add(folder / transforms.FILES[0])
     else:
         cameras = _of_colmap(folder, contents)
+    contents.used_files |= {camera.source for camera in cameras}
     counts = [frame_count(camera.source) for camera in cameras]
     total, longest = max(1, min(counts)), max(counts)
     if longest > total:
@@ -248,7 +251,9 @@ def _of_colmap(folder: Path, contents: CaptureContents) -> list[CameraSource]:
             out[key] = CameraSource(key, sources[key], place)
     without = [name for name in sources if name not in out]
     if without:
+        contents.used_files |= {sources[name] for name in without}
         contents.warnings.append(f"These cameras have no pose and are left out: {', '.join(without[:12])}.")
+    contents.used_files |= {sparse / f"{n}{s}" for n in colmap.MODEL_FILES for s in (".bin", ".txt")}
     contents.points = model.points if len(model.points.xyz) else None
     contents.reprojection_error = model.reprojection_error
     return sorted(out.values(), key=lambda camera: natural_key(camera.name))

@@ -42,6 +42,7 @@ MODEL_NUMBERS = (
     ("EUCM", 6),
     ("EQUIRECTANGULAR", 2),
 )
+MODEL_FILES = ("cameras", "images", "points3D")
 CUT_SHORT = "Copy or export the model again."
 
 
@@ -157,12 +158,14 @@ def read_colmap(
                 f"{first.width}x{first.height}.",
                 "Use the images that the model was made from, all of one size.",
             )
+        name = paths[index].relative_to(root).as_posix()
         sources.append(
             SourceImage(name, paths[index], lens, world_to_cam, oriented=turned, exposure=header.exposure)
         )
     points = read.points if len(read.points.xyz) else None
     error = read.reprojection_error
-    return CaptureContents(COLMAP.name, sources, points=points, reprojection_error=error)
+    files = {folder / f"{name}{suffix}" for name in MODEL_FILES for suffix in (".bin", ".txt")}
+    return CaptureContents(COLMAP.name, sources, points=points, reprojection_error=error, used_files=files)
 
 
 def _image_folder(path: Path, folder: Path, read: ColmapModel) -> Path:

@@ -56,6 +56,7 @@ def read_transforms(path: Path, options: ReadOptions) -> CaptureContents:
     Raises:
         CaptureError: the file cannot be read, or a frame in it is invalid; the message names it.
     """
+    unread: Path | None = None
     if path.is_file() and not path.stem.startswith("transforms_t"):
         files = [path]
     else:
@@ -64,14 +65,16 @@ def read_transforms(path: Path, options: ReadOptions) -> CaptureContents:
         split = [folder / f"transforms_{part}.json" for part in ("train", "test", "val")]
         files = [file for file in split if file.is_file()] if split[0].is_file() else [full]
         if len(files) == 3:
-            files.pop()  # with a test split, validation views are in neither split
+            unread = files.pop()  # with a test split, validation views are in neither split
     folder = files[0].parent
     documents = [load_document(file) for file in files]
     frames = [
         (d, f, file) for d, file in zip(documents, files, strict=True) for f in frames_of_document(d, file)
     ]
     sources = _photos(folder, frames)
-    contents = CaptureContents("transforms.json", [source for source, _ in sources])
+    contents = CaptureContents("transforms.json", [source for source, _ in sources], used_files=set(files))
+    if unread is not None:
+        contents.used_files |= _files_of(unread)
     _check_times(contents, frames)
     contents.points = points_of(folder, documents[0], contents)
     if len(files) == 2:
@@ -145,6 +148,17 @@ def _photos(folder: Path, frames: list[tuple[Document, Document, Path]]) -> list
         sources.append((image, file))
     _check_shared_intrinsics(frames, sources)
     return sources
+
+
+def _files_of(file: Path) -> set[Path]:
+    """A file of frames and its images as far as they are there."""
+    out = {file}
+    try:
+        for frame in frames_of_document(load_document(file), file):
+            out.add(_image_path(file.parent, frame, str(file)))
+    except CaptureError:
+        return out
+    return out
 
 
 def _depth(folder: Path, document: Document, frame: Document, where: str) -> tuple[Path | None, float | None]:
@@ -263,10 +277,14 @@ def points_of(folder: Path, document: Document, contents: CaptureContents) -> Po
     if given is not None:
         path = inside_capture(folder, given, "ply_file_path")
         if path.is_file():
+            contents.used_files.add(path)
             return load_points(path)
         contents.warnings.append(f"The point cloud {path} that transforms.json names is missing.")
     path = next((folder / name for name in POINT_FILES if (folder / name).is_file()), None)
-    return load_points(path) if path else None
+    if path is None:
+        return None
+    contents.used_files.add(path)
+    return load_points(path)
 
 
 def _named_split(folder: Path, document: Document, contents: CaptureContents) -> None:

@@ -92,6 +92,7 @@ def read_video(path: Path, options: ReadOptions) -> CaptureContents:
         source.time = float(retained["times"][source.path.name])
         source.frame_interval = interval
     contents.format, contents.name = format_name, video.stem
+    contents.used_files.add(video)
     contents.warnings[:0] = retained["warnings"]
     return contents
 
