@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -39,6 +39,20 @@ class Unused:
     def as_json(self) -> dict[str, Any]:
         """All that is known, for programs; harm is "wrong", "lost" or "other"."""
         return asdict(self) | {"harm": {WRONG: "wrong", LOST: "lost"}.get(self.harm, "other")}
+
+
+def things_are(names: Sequence[str], noun: str, plural: str = "", of: str = "") -> str:
+    """The beginning of a sentence: "The entry x of meta.json is", or "3 entries of meta.json, such as x, are".
+
+    Args:
+        names: at least one; of each no more than 60 characters are shown.
+        noun: one of them.
+        plural: several; empty: the noun with an s.
+        of: what they are of, such as " of meta.json".
+    """
+    if len(names) == 1:
+        return f"The {noun} {names[0][:60]}{of} is"
+    return f"{len(names)} {plural or noun + 's'}{of}, such as {names[0][:60]}, are"
 
 
 def in_order(entries: Iterable[Unused]) -> list[Unused]:

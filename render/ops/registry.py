@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from luxel.render.ops.first_order import first_order, refuse_forward_mode
+
 ALIGNMENT = 16  # bytes
 
 _LIBRARY = torch.library.Library("luxel", "DEF")
@@ -24,17 +26,27 @@ def register_implementation(
     fake: Callable[..., Any],
     backward: Callable[..., Any] | None = None,
     setup_context: Callable[..., None] | None = None,
+    *,
+    differentiable_gradient: bool = False,
 ) -> None:
     """Gives an operation its body, its shapes for fake tensors, and its gradient.
 
     The body picks the native library by the device of its tensors, so that one function serves every backend.
+
+    Args:
+        name: of the operation.
+        run, fake: body, and the same for fake tensors.
+        backward, setup_context: as `torch.library.register_autograd` takes them; None: it has no gradient.
+        differentiable_gradient: whether ``backward`` consists of operations whose gradients are right. Second
+            derivatives of the others raise an error, and so does forward mode, which none has.
     """
     for key in ("CPU", "CUDA"):
         _LIBRARY.impl(name, run, key)
     torch.library.register_fake(f"luxel::{name}", fake, lib=_LIBRARY)
     if backward is not None:
         assert setup_context is not None
-        _register_autograd(name, backward, setup_context)
+        gradient = backward if differentiable_gradient else first_order(f"luxel::{name}", backward)
+        _register_autograd(name, gradient, setup_context)
 
 
 def _register_autograd(name: str, backward: Callable[..., Any], setup_context: Callable[..., None]) -> None:
@@ -62,6 +74,7 @@ def _register_autograd(name: str, backward: Callable[..., Any], setup_context: C
     function = type(f"GradientOf_{name}", (torch.autograd.Function,), members)
 
     def dispatch(keyset: Any, *args: Any) -> Any:
+        refuse_forward_mode(f"luxel::{name}", args)
         if torch.is_grad_enabled() and any(isinstance(a, torch.Tensor) and a.requires_grad for a in args):
             return function.apply(*args, keyset)
         return run(keyset, args)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.geometry.camera import Camera
+from luxel.render.ops.first_order import first_order, has_saved_tensor_hooks
 from luxel.render.ops.raster.bin_splats import bin_splats
 from luxel.render.ops.raster.blend_splats import (
     Blended,
@@ -122,12 +123,14 @@ def gradient_scale(projected: Projected, depth: float) -> Tensor:
 class _ScaledGradient(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, values: Tensor, scale: Tensor) -> Tensor:
-        ctx.save_for_backward(scale)
+        ctx.save_for_backward(scale, values)
         return values.view_as(values)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+    def _gradient(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         return gradients[0] * ctx.saved_tensors[0], None
+
+    backward = staticmethod(first_order("the scaled gradients of a rendered image", _gradient))
 
 
 def with_scaled_gradients(projected: Projected, depth: float) -> Projected:
@@ -181,6 +184,8 @@ def with_capacity(
         settings: image size.
     """
     totals, known = projected.totals, projected.totals.is_cuda and not torch.compiler.is_compiling()
+    # torch.utils.checkpoint renders again, and expects the same tensors to be saved: no second attempt then.
+    known = known and not has_saved_tensor_hooks()
     key = (totals.device, *projected.tile_counts.shape, settings.width, settings.height)
     capacities = _CAPACITIES.get(key) if known else None
     if capacities is None:

@@ -210,6 +210,7 @@ def rasterize(
         ValueError: inconsistent shapes, devices or float types, a scene that moves without a time, or planes that the
             primitives or the camera do not have.
         NativeError: no kernels for this device.
+        FirstOrderError: second derivatives, when they are computed, or forward mode.
     """
     if features is not None and (features.dim() != 2 or features.shape[0] != scene.count):
         raise ValueError(f"features must be [{scene.count}, F], got {list(features.shape)}")

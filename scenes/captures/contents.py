@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from luxel.render.geometry.camera import Points
 from luxel.scenes.captures.exposure_data import Exposure
 from luxel.scenes.captures.images.companions import companions
 from luxel.scenes.captures.lenses.lens import Lens
+from luxel.scenes.captures.path_lookup import actual_path, is_absolute, relative_of_absolute
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.exr.channels import SUFFIX as EXR_SUFFIX
 from luxel.scenes.files.images.heif import SUFFIXES as HEIF_SUFFIXES
@@ -104,23 +105,28 @@ def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
 def inside_capture(folder: Path, given: object, where: str) -> Path:
     """The path ``given`` in a capture's file, resolved against ``folder``.
 
+    An absolute path is that of the file in the capture, also where it was written on another machine: the longest end
+    of it that there is in the capture. Names match in any Unicode form, see `luxel.scenes.captures.path_lookup`.
+
     Raises:
-        CaptureError: ``given`` is not a string, is absolute, or leaves the folder through ``..``; the message begins
-            with ``where``.
+        CaptureError: ``given`` is not a string, is the absolute path of nothing in the folder, or leaves it through
+            ``..``; the message begins with ``where``.
     """
     if not isinstance(given, str) or not given.strip() or "\0" in given:
         raise CaptureError(
             f"{where}: invalid path {given!r}.", "Write the path of a file in the capture, as a string."
         )
-    relative = given if (folder / given).exists() else given.replace("\\", "/")
-    absolute = PurePosixPath(relative).is_absolute() or PureWindowsPath(given).drive or given.startswith("\\")
-    normal = os.path.normpath(relative)
-    if absolute or normal == ".." or normal.startswith("../"):
+    if is_absolute(given):
+        relative = relative_of_absolute(folder, given, IMAGE_SUFFIXES)
+    else:
+        relative = given if (folder / given).exists() else given.replace("\\", "/")
+    normal = ".." if relative is None else os.path.normpath(relative)
+    if normal == ".." or normal.startswith(("../", "..\\")):
         raise CaptureError(
             f"{where}: the path {given!r} is outside the capture folder {folder}.",
             "Put the file into the folder and write its path relative to it.",
         )
-    return folder / normal
+    return actual_path(folder, normal.replace("\\", "/") if os.sep == "\\" else normal)
 
 
 def image_files(folder: Path) -> list[Path]:

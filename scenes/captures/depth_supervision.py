@@ -12,6 +12,7 @@ from luxel.scenes.captures.depth.points import FirstOf, PointDepth, thinned
 from luxel.scenes.captures.depth.tracks import visible_points
 from luxel.scenes.captures.formats.colmap import COLMAP, find_model
 from luxel.scenes.captures.open_capture import Capture
+from luxel.scenes.captures.path_lookup import folded
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import load_points
 
@@ -98,13 +99,16 @@ def _pixels(view: View) -> np.ndarray:
 
 
 def _tracks(capture: Capture) -> dict[str, np.ndarray]:
-    """The points that each image of a COLMAP model sees, by its name; none of other captures."""
+    """The points that each image of a COLMAP model sees, by its name, and by what `folded` makes of it; none of other
+    captures."""
     folder = find_model(capture.path) if capture.format == COLMAP.name else None
-    return visible_points(folder) if folder is not None else {}
+    tracks = visible_points(folder) if folder is not None else {}
+    return {folded(name): visible for name, visible in tracks.items()} | tracks
 
 
 def _of_view(view: View, tracks: dict[str, np.ndarray]) -> np.ndarray | None:
     """The points of a view, whose image the model names by the end of its path; None: the model does not name it."""
     parts = view.path.parts if view.path is not None else ()
-    names = ("/".join(parts[i:]) for i in range(len(parts)))
+    names = ["/".join(parts[i:]) for i in range(len(parts))]
+    names += [folded(name) for name in names]
     return next((tracks[name] for name in names if name in tracks), None)

@@ -36,6 +36,7 @@ from luxel.scenes.captures.lenses.stored_lenses import distorted_camera, lens_ro
 from luxel.scenes.captures.panorama_options import PanoramaOptions
 from luxel.scenes.captures.panoramas.cutting import cut_panoramas
 from luxel.scenes.captures.registry import detect_format
+from luxel.scenes.captures.times import begin_at_zero
 from luxel.scenes.captures.unused_files import unused_files
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.pixel_limit import set_max_megapixels
@@ -173,6 +174,7 @@ def open(
         ReadOptions(mask_use, cache_dir, progress, frames, cut_object, panorama or PanoramaOptions()),
     )
     contents.images.sort(key=lambda source: natural_key(source.name))
+    begin_at_zero(contents.images, contents.warnings)
     if len(contents.images) < MIN_VIEWS:
         raise CaptureError(
             f"{path}: {len(contents.images)} posed views are too few, at least {MIN_VIEWS} are needed.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -32,13 +32,15 @@ EXPORT_AGAIN = "Export the file again, as plain (uncompressed) PLY."
 
 @dataclass
 class PlyHeader:
-    """Format, number of vertices, their properties (name, numpy type), where the data begin, and the comments."""
+    """Format, number of vertices, their properties (name, numpy type), where the data begin, the comments, and how many
+    there are of each other element."""
 
     format: str
     count: int
     properties: list[tuple[str, str]]
     offset: int
     comments: list[str]
+    elements: dict[str, int] = field(default_factory=dict)
 
 
 def read_header(path: Path, data: bytes) -> PlyHeader:
@@ -58,6 +60,7 @@ def read_header(path: Path, data: bytes) -> PlyHeader:
     if lines[0] != "ply":
         raise CaptureError(f"{path}: this is not a PLY file.", EXPORT_AGAIN)
     kind, count, current, properties, comments = "", -1, "", [], []
+    elements: dict[str, int] = {}
     try:
         for words in (line.split() for line in lines[1:-1]):
             match words:
@@ -74,8 +77,9 @@ def read_header(path: Path, data: bytes) -> PlyHeader:
                     if current:
                         raise ValueError("elements before the vertices")
                     current, count = "vertex", int(number)
-                case ["element", name, _]:
-                    current = current if current == "" and name == "vertex" else f"other {name}"
+                case ["element", name, number]:
+                    current = f"other {name}"
+                    elements[name] = int(number)
                 case ["property", "list", *_]:
                     if current == "vertex":
                         raise ValueError("lists among the vertex properties")
@@ -91,7 +95,7 @@ def read_header(path: Path, data: bytes) -> PlyHeader:
         raise CaptureError(f"{path}: unknown PLY format {kind!r}.", EXPORT_AGAIN)
     if count < 0 or not properties or len(set(names)) != len(names):
         raise CaptureError(f"{path}: the PLY file has no usable vertices.", EXPORT_AGAIN)
-    return PlyHeader(kind, count, properties, position, comments)
+    return PlyHeader(kind, count, properties, position, comments, elements)
 
 
 def read_vertices(path: Path) -> np.ndarray:

@@ -14,7 +14,7 @@ from luxel.scenes.files.quantised.spz import SPZ
 from luxel.scenes.files.scene_format import SceneFormat
 from luxel.scenes.files.scenes.primitive_ply import PLY
 from luxel.scenes.files.scenes.safetensors_scene import SAFETENSORS
-from luxel.scenes.files.sog import HTML, SOG, SOG_FOLDER
+from luxel.scenes.files.sog import HTML, SOG, SOG_FOLDER, STREAMED_SOG
 
 SCENE_FORMATS: list[SceneFormat] = [
     PLY,
@@ -24,6 +24,7 @@ SCENE_FORMATS: list[SceneFormat] = [
     SPZ,
     SOG,
     SOG_FOLDER,
+    STREAMED_SOG,
     GLB,
     SAFETENSORS,
     HTML,

@@ -7,11 +7,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from luxel.scenes.files.axes import signs_between
+from luxel.scenes.files.axes import matrix_between
 from luxel.scenes.files.scene_format import FACTS, SceneFacts
 
 COMMENT = "luxel"  # before the name of a fact in a comment of a PLY header
 VERTICAL = ("vertical", "axis:")  # nerfstudio's comment "Vertical Axis: z"
+RENDER_MODE = "splatrendermode:"  # the comment of Brush, gsplat, nerfstudio and splat-transform
+RENDER_MODES = {"mip": True, "default": False}  # whether the opacity is compensated for the filter of a pixel
+MARKS = {"1": True, "true": True, "0": False, "false": False}  # of Postshot's comment "antialiased 1"
 DIRECTIONS = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
 
 
@@ -33,10 +36,10 @@ def facts_from(values: Mapping[str, Any]) -> SceneFacts:
 
 
 def facts_between(facts: SceneFacts, source: str, target: str) -> SceneFacts:
-    """Facts from one of `luxel.scenes.files.axes.AXES` to another."""
+    """Facts from some axes to others, see `luxel.scenes.files.axes.matrix_between`."""
     if facts.up is None or source == target:
         return facts
-    x, y, z = (value * sign for value, sign in zip(facts.up, signs_between(source, target), strict=True))
+    x, y, z = (matrix_between(source, target) @ facts.up).tolist()
     return replace(facts, up=(x, y, z))
 
 
@@ -54,14 +57,31 @@ def comments_of(facts: SceneFacts) -> list[str]:
 
 
 def facts_in(comments: Iterable[str]) -> SceneFacts:
-    """The facts in the comments of a PLY header, those of luxel and the vertical axis of nerfstudio."""
-    named: dict[str, Any] = {}
+    """The facts in the comments of a PLY header: those of luxel, and the marks that other programs write.
+
+    These are "Vertical Axis: z" (nerfstudio), and "SplatRenderMode: mip" or "default" (Brush, gsplat, nerfstudio,
+    splat-transform) and "antialiased 1" or "0" (Postshot), the last of which counts. luxel's own come first.
+    """
+    own: dict[str, Any] = {}
+    foreign: dict[str, Any] = {}
     for words in (comment.split() for comment in comments):
+        lower = [word.lower() for word in words]
         if len(words) > 2 and words[0] == COMMENT:
-            named[words[1]] = " ".join(words[2:])
-        elif len(words) == 3 and tuple(word.lower() for word in words[:2]) == VERTICAL:
-            named.setdefault("up", DIRECTIONS.get(words[2].lower()))
-    return facts_from(named)
+            own[words[1]] = " ".join(words[2:])
+        elif len(words) == 3 and tuple(lower[:2]) == VERTICAL:
+            foreign.setdefault("up", DIRECTIONS.get(lower[2]))
+        elif (mark := antialiasing_mark(lower)) is not None:
+            foreign["antialiased"] = mark
+    return facts_from(foreign | own)
+
+
+def antialiasing_mark(words: list[str]) -> bool | None:
+    """What the words of a comment of another program, in lower case, say of antialiasing; None: nothing."""
+    if len(words) != 2:
+        return None
+    if words[0] == RENDER_MODE:
+        return RENDER_MODES.get(words[1])
+    return MARKS.get(words[1]) if words[0].rstrip(":") == "antialiased" else None
 
 
 def _plain(values: Mapping[str, Any], name: str) -> bool | str | None:

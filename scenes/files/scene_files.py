@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import TypeVar
+
+import torch
 
 from luxel.render.primitives import Gaussians, Parameters
 from luxel.render.primitives.non_finite import non_finite, with_limits
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.axes import OWN, between, known_axes
 from luxel.scenes.files.ply import EXPORT_AGAIN
+from luxel.scenes.files.quantised.quantisation import unit_quats
 from luxel.scenes.files.reading import reading
 from luxel.scenes.files.registry import (
     format_of,
@@ -19,8 +23,12 @@ from luxel.scenes.files.registry import (
 )
 from luxel.scenes.files.scene_facts import facts_between
 from luxel.scenes.files.scene_format import FACTS, SceneFacts, SceneFormat
+from luxel.scenes.unused import Unused, in_order, unused_lines
+
+P = TypeVar("P", bound=Parameters)
 
 log = logging.getLogger(__name__)
+_logged: set[tuple[str, int, int, str]] = set()  # path, time of change, size and sentence
 
 
 def load_primitives(
@@ -39,8 +47,69 @@ def load_primitives(
     assert known.load is not None
     with reading(path, f"a {known.suffix} scene", EXPORT_AGAIN):
         scene = known.load(path)
-    scene = between(path, scene, known_axes(axes) if axes else known.axes, OWN)
-    return finite_primitives(path, scene, keep=keep_non_finite)
+    scene = between(path, scene, _axes(path, known, axes), OWN)
+    scene = finite_primitives(path, with_rotations(scene), keep=keep_non_finite)
+    _log_unused(path, known)
+    return scene
+
+
+def load_unused(path: str | Path) -> list[Unused]:
+    """What a scene file holds that luxel does not use, most harmful first; empty: all of it is used.
+
+    Raises:
+        CaptureError: the format is unknown, or the file cannot be read.
+    """
+    return _unused(*_readable(path))
+
+
+def _unused(path: Path, known: SceneFormat) -> list[Unused]:
+    if known.read_unused is None:
+        return []
+    with reading(path, f"a {known.suffix} scene", EXPORT_AGAIN):
+        return in_order(known.read_unused(path))
+
+
+def _log_unused(path: Path, known: SceneFormat) -> None:
+    """Logs what a file holds that is not used, once for a file: it may be loaded several times."""
+    for line in unused_lines(_unused(path, known), f"luxel inspect {path} --json"):
+        status = path.stat()
+        key = (str(path.absolute()), status.st_mtime_ns, status.st_size, line)
+        if key not in _logged:
+            _logged.add(key)
+            log.warning("%s: %s", path, line)
+
+
+def _axes(path: Path, known: SceneFormat, given: str | None) -> str:
+    """The axes of a file: those that are given, those that it states, or those of its format.
+
+    Raises:
+        CaptureError: those that are given are none.
+    """
+    if given:
+        return known_axes(given)
+    if known.read_axes is None:
+        return known.axes
+    with reading(path, f"a {known.suffix} scene", EXPORT_AGAIN):
+        return known.read_axes(path)
+
+
+def with_rotations(scene: P) -> P:
+    """The scene with the identity for quaternions of length 0, which converters of point clouds write.
+
+    Other programs, and luxel's writers of quantised files, read them so; a quaternion of length 0 has no direction.
+    Those whose squares are too small or too large for their type get the length 1.
+    """
+    quats = scene.tensors().get("quats")
+    if quats is None:
+        return scene
+    squares = quats.square().sum(1)
+    usual = (squares >= torch.finfo(quats.dtype).tiny) & squares.isfinite()
+    if bool(usual.all()):
+        return scene
+    rows = ~usual & quats.isfinite().all(1)
+    turned = quats.clone()
+    turned[rows] = torch.from_numpy(unit_quats(quats[rows].numpy())).to(quats)
+    return type(scene)(**{**scene.tensors(), "quats": turned})
 
 
 def load_facts(path: str | Path, *, axes: str | None = None) -> SceneFacts:
@@ -57,7 +126,7 @@ def load_facts(path: str | Path, *, axes: str | None = None) -> SceneFacts:
         return SceneFacts()
     with reading(path, f"a {known.suffix} scene", EXPORT_AGAIN):
         facts = known.read_facts(path)
-    return facts_between(facts, known_axes(axes) if axes else known.axes, OWN)
+    return facts_between(facts, _axes(path, known, axes), OWN)
 
 
 def _readable(path: str | Path) -> tuple[Path, SceneFormat]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from luxel.render.primitives import Parameters
 from luxel.scenes.files.axes import OWN
+from luxel.scenes.unused import Unused
 
 LABEL = "label"  # property or tensor with the labels of primitives
 
@@ -44,9 +45,11 @@ class SceneFormat:
         primitives: classes of primitives that it stores; None: all.
         options: names of the options of ``save``, each off by default.
         axes: of its specification, see `luxel.scenes.files.axes`; ``load`` and ``save`` know these alone.
+        read_axes: the axes that a file states for itself, which ``load`` does not apply; None: those of ``axes``.
         sh_degree: highest degree of spherical harmonics that it stores.
         holds: names of SceneFacts that it stores; ``save`` then takes ``facts``, in its axes.
         read_facts: reads them; None: it stores none.
+        read_unused: what a file holds that ``load`` and ``read_facts`` do not use; None: nothing can be in it.
         recognises: whether a path is of this format whatever its suffix; for folders, and suffixes of two formats.
     """
 
@@ -60,6 +63,8 @@ class SceneFormat:
     sh_degree: int = 3
     holds: tuple[str, ...] = ()
     read_facts: Callable[[Path], SceneFacts] | None = None
+    read_axes: Callable[[Path], str] | None = None
+    read_unused: Callable[[Path], list[Unused]] | None = None
     recognises: Callable[[Path], bool] | None = None
 
     def stores(self, scene: Parameters) -> bool:

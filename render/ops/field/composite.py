@@ -198,7 +198,8 @@ def _differentiate(ctx: Any, *given: Tensor | None) -> tuple[Tensor | None, ...]
     none = (None,) * (5 + len(ctx.scalars))
     if all(g is None for g in (g_rgb, g_transmittance, g_depth, g_distortion)):
         return None, None, *none
-    tensors, outputs = ctx.saved_tensors[:7], ctx.saved_tensors[7:]
+    saved = ctx.saved_tensors  # once: torch.utils.checkpoint computes them at the first access and drops them
+    tensors, outputs = saved[:7], saved[7:]
     g_rgb = torch.zeros_like(outputs[0]) if g_rgb is None else g_rgb
     others = g_transmittance, g_depth, g_distortion
     all_grads = torch.ops.luxel.composite_bwd(g_rgb, *others, *tensors, *ctx.scalars, *outputs)

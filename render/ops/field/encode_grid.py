@@ -246,6 +246,8 @@ def _differentiate_backward(
     return *grads, None, None, None, None, None, None
 
 
-register_implementation("encode_grid", _forward, _fake_forward, _differentiate, _save)
+register_implementation(
+    "encode_grid", _forward, _fake_forward, _differentiate, _save, differentiable_gradient=True
+)
 register_implementation("encode_grid_bwd", _backward, _fake_backward, _differentiate_backward, _save_backward)
 register_implementation("encode_grid_bwd_bwd", _second_backward, _fake_second_backward)

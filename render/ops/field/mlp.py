@@ -276,6 +276,6 @@ def _differentiate_backward(
     return *grads, *(None,) * 11
 
 
-register_implementation("mlp", _forward, _fake_forward, _differentiate, _save)
+register_implementation("mlp", _forward, _fake_forward, _differentiate, _save, differentiable_gradient=True)
 register_implementation("mlp_live", _live, _fake_live)
 register_implementation("mlp_bwd", _backward, _fake_backward, _differentiate_backward, _save_backward)

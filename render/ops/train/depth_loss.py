@@ -126,15 +126,15 @@ def _fake(accumulated: Tensor, *_: object) -> tuple[Tensor, Tensor, Tensor, Tens
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    ctx.save_for_backward(*output[2:])
+    ctx.save_for_backward(*output[2:], *inputs[:2])
     ctx.mark_non_differentiable(*output[1:])
     ctx.set_materialize_grads(False)
 
 
-def _differentiate(ctx: Any, g_loss: Tensor | None, *_: Tensor | None) -> tuple[Tensor | None, ...]:
+def _differentiate(ctx: Any, g_loss: Tensor | None, *unused: Tensor | None) -> tuple[Tensor | None, ...]:
     if g_loss is None:
         return (None,) * 6
-    g_accumulated, g_transmittance = ctx.saved_tensors
+    g_accumulated, g_transmittance, *_ = ctx.saved_tensors
     return g_loss * g_accumulated, g_loss * g_transmittance, None, None, None, None
 
 

@@ -132,8 +132,9 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 
 def _differentiate(ctx: Any, g_shown: Tensor) -> tuple[Tensor | None, ...]:
-    g_image, g_parameters, g_through = torch.ops.luxel.view_exposure_bwd(g_shown, *ctx.saved_tensors)
-    return g_image, g_parameters, g_through if ctx.saved_tensors[2] is not None else None, None
+    saved = ctx.saved_tensors  # once: torch.utils.checkpoint computes them at the first access and drops them
+    g_image, g_parameters, g_through = torch.ops.luxel.view_exposure_bwd(g_shown, *saved)
+    return g_image, g_parameters, g_through if saved[2] is not None else None, None
 
 
 register_implementation("view_exposure", _forward, _fake_forward, _differentiate, _save)

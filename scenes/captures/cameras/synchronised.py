@@ -7,48 +7,38 @@ films or folders, or a COLMAP model with one image a camera, named after its fil
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+
+import numpy as np
 
 from luxel.scenes.captures.caching.capture_cache import CaptureCache
-from luxel.scenes.captures.cameras.films import CameraFrames, frame_count, frames_of, is_film
-from luxel.scenes.captures.capture_format import CaptureFormat, ReadOptions
-from luxel.scenes.captures.contents import (
-    CaptureContents,
-    SourceImage,
-    image_files,
-    inside_capture,
-    natural_key,
+from luxel.scenes.captures.cameras.calibrations import (
+    cameras_of_colmap,
+    cameras_of_llff,
+    cameras_of_transforms,
 )
+from luxel.scenes.captures.cameras.films import CameraFrames, frames_of_film, is_film
+from luxel.scenes.captures.cameras.frame_times import (
+    at_one_time,
+    evenly_chosen,
+    merged,
+    report_films,
+    times_of_numbered,
+)
+from luxel.scenes.captures.cameras.sources import FEWEST, CameraSource, camera_sources
+from luxel.scenes.captures.capture_format import CaptureFormat, ReadOptions
+from luxel.scenes.captures.contents import CaptureContents, SourceImage, image_files
+from luxel.scenes.captures.films.film_state import film_unused, film_warnings
+from luxel.scenes.captures.films.timestamps import FilmTimes, film_times
 from luxel.scenes.captures.formats import colmap, llff, transforms
-from luxel.scenes.captures.images.images import ImageHeader, read_header
-from luxel.scenes.captures.lenses.lens import Lens, fit_to_file
+from luxel.scenes.captures.images.images import read_header
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.reading import read_bytes, reading
-from luxel.scenes.geometry import OPENGL_TO_OPENCV, invert_rigid, rigid_from_matrix
+from luxel.scenes.files.reading import read_bytes
 
-CAMERA_FOLDERS = (".", "videos", "cameras", "frames")  # where the films or folders of the cameras are
-RESERVED = ("images", "input", "masks", "mask", "sparse", "colmap", "depth", "depths", "dense")
-FEWEST, MOST = 2, 300  # cameras; frames of each where the number is not given
+MOST = 300  # frames of each camera where the number is not given
 NO_CALIBRATION = "there are no films or folders of several cameras with a calibration"
-Placement = Callable[[ImageHeader], SourceImage]
-
-
-@dataclass
-class CameraSource:
-    """A camera of a capture.
-
-    Args:
-        name: unique, that of its film or folder.
-        source: the film or folder.
-        place: gives an image of a size its lens and pose.
-    """
-
-    name: str
-    source: Path
-    place: Placement
 
 
 def cameras_mismatch(path: Path) -> str | None:
@@ -59,33 +49,14 @@ def cameras_mismatch(path: Path) -> str | None:
     named = path.name if path.is_file() else None
     if named != transforms.FILES[0] and (folder / llff.FILE).is_file():
         has_images = (folder / llff.IMAGES).is_dir() and bool(image_files(folder / llff.IMAGES))
-        return NO_CALIBRATION if has_images or len(_sources(folder)) < FEWEST else None
+        return NO_CALIBRATION if has_images or len(camera_sources(folder)) < FEWEST else None
     if (folder / transforms.FILES[0]).is_file():
         return None if _names_sources(folder) else "transforms.json names no films or folders"
-    sources = _sources(folder)
+    sources = camera_sources(folder)
     if len(sources) < FEWEST:
         return NO_CALIBRATION
     model = colmap.find_model(folder)
     return None if model and _matching(sources, colmap.image_names(model)) else NO_CALIBRATION
-
-
-def _sources(folder: Path) -> dict[str, Path]:
-    """Films or image folders of the first of CAMERA_FOLDERS that has several of them, by name in natural order."""
-    for place in CAMERA_FOLDERS:
-        if not (folder / place).is_dir():
-            continue
-        entries = [entry for entry in (folder / place).iterdir() if not entry.name.startswith(".")]
-        films = [entry for entry in entries if is_film(entry)]
-        folders = [
-            entry
-            for entry in entries
-            if entry.is_dir() and entry.name.lower().split("_")[0] not in RESERVED and image_files(entry)
-        ]
-        chosen = films if len(films) >= FEWEST else folders
-        if len(chosen) >= FEWEST:
-            named = {entry.stem if entry.is_file() else entry.name: entry for entry in chosen}
-            return dict(sorted(named.items(), key=lambda item: natural_key(item[0])))
-    return {}
 
 
 def _names_sources(folder: Path) -> bool:
@@ -107,7 +78,8 @@ def _matching(sources: dict[str, Path], names: list[str]) -> list[str]:
 def read_cameras(path: Path, options: ReadOptions) -> CaptureContents:
     """The frames of all cameras with their times.
 
-    Frames of one number are taken to be of one time, that of the first camera.
+    Films begin together, unless their timestamps say otherwise, and each frame has its own time. Images of one number
+    in their names are of one time.
 
     Args:
         path: the capture's folder, its transforms.json, or its poses_bounds.npy.
@@ -121,48 +93,111 @@ def read_cameras(path: Path, options: ReadOptions) -> CaptureContents:
     rate: float | None = None
     contents = CaptureContents("synchronised cameras", [])
     if (folder / llff.FILE).is_file() and not chosen_json:
-        cameras = _of_llff(folder)
-        contents.used_files.add(folder / llff.FILE)
+        cameras = cameras_of_llff(folder, contents)
     elif (folder / transforms.FILES[0]).is_file():
-        cameras, rate = _of_transforms(folder, contents)
-        contents.used_files.add(folder / transforms.FILES[0])
+        cameras, rate = cameras_of_transforms(folder, contents)
     else:
-        cameras = _of_colmap(folder, contents)
+        cameras = cameras_of_colmap(folder, contents)
     contents.used_files |= {camera.source for camera in cameras}
-    counts = [frame_count(camera.source) for camera in cameras]
-    total, longest = max(1, min(counts)), max(counts)
-    if longest > total:
-        contents.warnings.append(
-            f"The cameras have {total} to {longest} frames; the first {total} of each are used. Frames of one "
-            "number are taken to be of one time."
-        )
-    every = -(-total // (options.frames or MOST))
     cache = CaptureCache(folder, options.cache_dir)
-    first: CameraFrames | None = None
-    for row, camera in enumerate(cameras):
-
-        def advance(share: float, row: int = row) -> None:
-            options.on_progress("extracting frames", (row + share) / len(cameras))
-
-        frames = frames_of(camera.source, -(-total // every), every, cache, rate=rate, on_progress=advance)
-        first = first or frames
-        contents.images += _images(folder, camera, frames, first)
+    frames = _frames(
+        cameras,
+        rate,
+        options.frames or MOST,
+        cache,
+        contents,
+        lambda s: options.on_progress("extracting frames", s),
+    )
+    times = merged({name: read.times for name, read in frames.items()})
+    for camera in cameras:
+        contents.images += _images(camera, frames[camera.name].files, times[camera.name])
     if (folder / llff.FILE).is_file() and not chosen_json:
         test_camera = cameras[0].name
         contents.test_names = {source.name for source in contents.images if source.group == test_camera}
         contents.rule = f"all frames of {test_camera}, the first camera, as is usual for Neural 3D Video"
-    start = min(source.time for source in contents.images)
-    contents.triangulated_names = {source.name for source in contents.images if source.time == start}
+    contents.triangulated_names = {
+        f"{name}/{frames[name].files[index].name}" for name, index in at_one_time(times).items()
+    }
     return contents
 
 
-def _images(
-    folder: Path, camera: CameraSource, frames: CameraFrames, first: CameraFrames
-) -> list[SourceImage]:
+def _frames(
+    cameras: Sequence[CameraSource],
+    rate: float | None,
+    limit: int,
+    cache: CaptureCache,
+    contents: CaptureContents,
+    on_progress: Callable[[float], None],
+) -> dict[str, CameraFrames]:
+    """The frames of each camera that are used, with their common times; says what was noticed of films."""
+    films = {camera.name: film_times(camera.source) for camera in cameras if camera.source.is_file()}
+    files = {camera.name: image_files(camera.source) for camera in cameras if camera.name not in films}
+    starts = _starts(films, contents)
+    times = {name: [time - starts[name] for time in film.times] for name, film in films.items()}
+    if files:
+        if films and rate is None:
+            rate = _median_rate(list(times.values()))
+        names = {name: [file.name for file in given] for name, given in files.items()}
+        by_number = times_of_numbered(names, rate, contents.warnings)
+        for name, values in by_number.items():
+            order = np.argsort(values, kind="stable").tolist()
+            files[name] = [files[name][row] for row in order]
+            times[name] = [values[row] for row in order]
+    chosen = evenly_chosen(times, limit)
+    out: dict[str, CameraFrames] = {}
+    for row, camera in enumerate(cameras):
+        name = camera.name
+        if name in files:
+            out[name] = CameraFrames(
+                [files[name][index] for index in chosen[name]], [times[name][index] for index in chosen[name]]
+            )
+            continue
+
+        def advance(share: float, row: int = row) -> None:
+            on_progress((row + share) / len(cameras))
+
+        read = frames_of_film(camera.source, films[name], chosen[name], cache, advance)
+        out[name] = replace(read, times=[time - starts[name] for time in read.times])
+    states = {_film_name(camera): out[camera.name].state for camera in cameras}
+    noticed = {name: state for name, state in states.items() if state is not None}
+    contents.unused += film_unused(noticed)
+    contents.warnings += film_warnings(noticed)
+    if films:
+        report_films({name: out[name].times for name in films}, contents.warnings)
+    return out
+
+
+def _film_name(camera: CameraSource) -> str:
+    """The name of the camera's film, with its folder where that has the name of the camera."""
+    name = camera.source.name
+    return name if camera.source.stem == camera.name else f"{camera.name}/{name}"
+
+
+def _starts(films: Mapping[str, FilmTimes], contents: CaptureContents) -> dict[str, float]:
+    """The second of each film that is time 0: one of all films, unless by their timestamps some show no common time."""
+    begin = {name: film.times[0] for name, film in films.items()}
+    first = min(begin.values(), default=0.0)
+    if films and max(begin.values()) > min(film.times[-1] for film in films.values()):
+        late = max(begin, key=lambda name: begin[name])
+        contents.warnings.append(
+            f"By their timestamps the films show no common time ({late} begins {begin[late] - first:.2f} s after the "
+            "first one); all are taken to begin together."
+        )
+        return begin
+    return dict.fromkeys(films, first)
+
+
+def _median_rate(times: Sequence[Sequence[float]]) -> float | None:
+    """Frames a second of films; None where none has several frames."""
+    intervals = [(values[-1] - values[0]) / (len(values) - 1) for values in times if len(values) > 1]
+    return 1 / float(np.median(intervals)) if intervals else None
+
+
+def _images(camera: CameraSource, files: Sequence[Path], times: Sequence[float]) -> list[SourceImage]:
     """The images of a camera, whose lens and pose are placed once, by its first frame."""
-    placed = camera.place(read_header(frames.files[0]))
+    placed = camera.place(read_header(files[0]))
     out = []
-    for number, (file, time) in enumerate(zip(frames.files, first.times, strict=False)):
+    for number, (file, time) in enumerate(zip(files, times, strict=True)):
         header = read_header(file) if number else None
         size = (placed.lens.width, placed.lens.height)
         if header is not None and header.size(placed.oriented) != size:
@@ -175,95 +210,6 @@ def _images(
             replace(placed, name=f"{camera.name}/{file.name}", path=file, time=time, group=camera.name)
         )
     return out
-
-
-def _of_llff(folder: Path) -> list[CameraSource]:
-    """Cameras of poses_bounds.npy: its rows are the films in the order of their names."""
-    file = folder / llff.FILE
-    with reading(file, "a numpy file of poses", llff.REMEDY):
-        table = llff.read_table(file, read_bytes(file))
-    sources = _sources(folder)
-    if len(sources) != len(table):
-        raise CaptureError(
-            f"{file}: there are {len(table)} poses, but {len(sources)} films or folders of cameras.",
-            "Keep exactly the films there that the poses were made of.",
-        )
-    return [
-        CameraSource(
-            name, source, lambda header, row=row, source=source: llff.place(file, source, header, row)
-        )
-        for (name, source), row in zip(sources.items(), table, strict=True)
-    ]
-
-
-def _of_transforms(folder: Path, contents: CaptureContents) -> tuple[list[CameraSource], float | None]:
-    """Cameras of transforms.json, each a frame whose file_path is a film or folder; and frames a second, if given."""
-    file = folder / transforms.FILES[0]
-    document = transforms.load_document(file)
-    out: dict[str, CameraSource] = {}
-    for frame in transforms.frames_of_document(document, file):
-        where = f"{file}: frame {frame.get('file_path')!r}"
-        source = inside_capture(folder, frame.get("file_path"), where)
-        if not (is_film(source) or (source.is_dir() and image_files(source))):
-            raise CaptureError(
-                f"{where}: this is neither a film nor a folder of images, as the first one is.",
-                "Give each camera its film or folder, or remove the frame from the file.",
-            )
-        name = source.stem if source.is_file() else source.name
-        if name in out:
-            raise CaptureError(f"{where}: there are two cameras named {name}.", "Give them different names.")
-        pose = invert_rigid(rigid_from_matrix(frame.get("transform_matrix"), where) @ OPENGL_TO_OPENCV)
-        out[name] = CameraSource(name, source, _placed_by_transforms(document, frame, pose, source, where))
-    if len(out) < FEWEST:
-        raise CaptureError(
-            f"{file}: one camera is too few.", "Add the other cameras, or train on the film alone."
-        )
-    contents.points = transforms.points_of(folder, document, contents)
-    rate = transforms.number_of(document, {}, "fps", str(file))
-    if rate is not None and not 0 < rate < 1e6:
-        raise CaptureError(f"{file}: fps must be positive, got {rate}.", "Correct fps.")
-    ordered = sorted(out.values(), key=lambda camera: natural_key(camera.name))
-    return ordered, rate
-
-
-def _placed_by_transforms(
-    document: dict[str, Any], frame: dict[str, Any], pose: Any, source: Path, where: str
-) -> Placement:
-    def place(header: ImageHeader) -> SourceImage:
-        lens, oriented = transforms.lens_of(document, frame, header, where)
-        return SourceImage(source.name, source, lens, pose, oriented=oriented)
-
-    return place
-
-
-def _of_colmap(folder: Path, contents: CaptureContents) -> list[CameraSource]:
-    """Cameras of a COLMAP model whose images are named after films or folders."""
-    sparse = colmap.find_model(folder)
-    assert sparse is not None
-    model = colmap.read_model(sparse)
-    sources = _sources(folder)
-    out: dict[str, CameraSource] = {}
-    for name, camera, pose in model.images:
-        key = Path(name).stem
-        if key in sources and key not in out:
-            where = f"{sparse}: image {name!r}"
-            place = _placed_by_colmap(model.lenses[camera], pose, sources[key], where)
-            out[key] = CameraSource(key, sources[key], place)
-    without = [name for name in sources if name not in out]
-    if without:
-        contents.used_files |= {sources[name] for name in without}
-        contents.warnings.append(f"These cameras have no pose and are left out: {', '.join(without[:12])}.")
-    contents.used_files |= {sparse / f"{n}{s}" for n in colmap.MODEL_FILES for s in (".bin", ".txt")}
-    contents.points = model.points if len(model.points.xyz) else None
-    contents.reprojection_error = model.reprojection_error
-    return sorted(out.values(), key=lambda camera: natural_key(camera.name))
-
-
-def _placed_by_colmap(lens: Lens, pose: Any, source: Path, where: str) -> Placement:
-    def place(header: ImageHeader) -> SourceImage:
-        return SourceImage(source.name, source, fit_to_file(lens, header.size(False), where), pose)
-
-    return place
 
 
 CAMERAS = CaptureFormat("synchronised cameras", cameras_mismatch, read_cameras)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from luxel.scenes.captures.formats.colmap import CUT_SHORT, Cursor, bad_line, text_lines
+from luxel.scenes.captures.formats.colmap import CUT_SHORT, Cursor, bad_line, image_lines, text_lines
 from luxel.scenes.files.reading import reading
 
 FEWEST_VIEWS = 3  # of a track: with two a mismatch goes unnoticed
@@ -57,22 +57,17 @@ def _names_binary(path: Path) -> Iterator[tuple[int, str]]:
     cursor = Cursor(path)
     for _ in range(cursor.count(73, "images")):
         number, *_ = cursor.take("<i7di")
-        yield number, cursor.text()
+        yield number, cursor.text().replace("\\", "/")
         observations = cursor.count(24, "points of an image")
         cursor.position += 24 * observations
 
 
 def _names_text(path: Path) -> Iterator[tuple[int, str]]:
-    lines = iter(text_lines(path))
-    for number, line in lines:
-        if not line:
-            continue
+    for number, words in image_lines(path):
         try:
-            first, *_, name = line.split(maxsplit=9)
-            yield int(first), name
+            yield int(words[0]), words[9]
         except ValueError:
             raise bad_line(path, number, "image") from None
-        next(lines, None)  # its 2D points, perhaps none
 
 
 def _tracks_binary(path: Path) -> Iterator[Track]:

@@ -5,8 +5,9 @@ Counts in the files are checked against the number of bytes that follow.
 
 from __future__ import annotations
 
+import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +18,10 @@ from luxel.scenes.captures.capture_format import CaptureFormat, ReadOptions
 from luxel.scenes.captures.contents import CaptureContents, SourceImage, inside_capture
 from luxel.scenes.captures.images.images import ImageHeader, for_each, read_header
 from luxel.scenes.captures.lenses.lens import Lens, fit_to_file, lens_of_colmap
+from luxel.scenes.captures.path_lookup import folded, is_of_another_folder
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.reading import read_bytes, reading
+from luxel.scenes.files.text import decode_text
 from luxel.scenes.geometry import rotation_from_quaternion
 
 # By model number in binary files: name and number of parameters.
@@ -49,7 +52,7 @@ CUT_SHORT = "Copy or export the model again."
 @dataclass
 class ColmapModel:
     """A sparse model: lenses by camera id, images as (name, camera id, world_to_cam [4, 4]), points, and the mean
-    distance in pixels of points from where they were observed (None: not known)."""
+    distance in pixels of points from where they were observed (None: not known). Names have forward slashes."""
 
     folder: Path
     lenses: dict[int, Lens]
@@ -133,15 +136,21 @@ def read_colmap(
     read = read_model(folder)
     root = images or _image_folder(path, folder, read)
     sources: list[SourceImage] = []
-    paths, visited = [], set()
+    paths: list[Path] = []
+    listed: dict[str, tuple[str, Path]] = {}
     for name, _, _ in read.images:
         where = f"{folder}: image {name!r}"
-        file = inside_capture(root, name, where)
+        file = _image_file(root, name, where)
         if not file.is_file():
             raise CaptureError(f"{where}: the image {file} is missing.", "Put all images of the model there.")
-        if name in visited:
-            raise CaptureError(f"{where}: the image is listed twice.", CUT_SHORT)
-        visited.add(name)
+        other, other_file = listed.setdefault(folded(str(file)), (name, file))
+        if (
+            len(paths)
+            and other_file is not file
+            and (other_file == file or os.path.samefile(other_file, file))
+        ):
+            same = "" if other == name else f", also as {other!r}"
+            raise CaptureError(f"{where}: the image is listed twice{same}.", CUT_SHORT)
         paths.append(file)
     headers: dict[int, ImageHeader] = {}
     for_each(lambda i: headers.__setitem__(i, read_header(paths[i])), len(paths))
@@ -158,14 +167,41 @@ def read_colmap(
                 f"{first.width}x{first.height}.",
                 "Use the images that the model was made from, all of one size.",
             )
-        name = paths[index].relative_to(root).as_posix()
+        path_in_root = paths[index].relative_to(root).as_posix()
         sources.append(
-            SourceImage(name, paths[index], lens, world_to_cam, oriented=turned, exposure=header.exposure)
+            SourceImage(
+                path_in_root, paths[index], lens, world_to_cam, oriented=turned, exposure=header.exposure
+            )
         )
     points = read.points if len(read.points.xyz) else None
     error = read.reprojection_error
-    files = {folder / f"{name}{suffix}" for name in MODEL_FILES for suffix in (".bin", ".txt")}
-    return CaptureContents(COLMAP.name, sources, points=points, reprojection_error=error, used_files=files)
+    contents = CaptureContents(COLMAP.name, sources, points=points, reprojection_error=error)
+    contents.used_files |= {folder / f"{name}{suffix}" for name in MODEL_FILES for suffix in (".bin", ".txt")}
+    contents.warnings += elsewhere(root, [name for name, _, _ in read.images], f"The COLMAP model {folder}")
+    return contents
+
+
+def elsewhere(folder: Path, given: Sequence[object], what: str) -> list[str]:
+    """A sentence where a file states absolute paths of another folder, for which files of the capture were taken.
+
+    Args:
+        folder: of the capture.
+        given: the paths.
+        what: the file, the beginning of the sentence.
+    """
+    foreign = [path for path in given if isinstance(path, str) and is_of_another_folder(folder, path)]
+    if not foreign:
+        return []
+    return [
+        f"{what} has {len(foreign)} absolute paths of another folder (the first is {foreign[0]}); the files with the "
+        "same ends of their paths in the capture are used."
+    ]
+
+
+def _image_file(root: Path, name: str, where: str) -> Path:
+    file = inside_capture(root, name, where)
+    literal = root / name.replace("/", "\\")  # on Linux a backslash may be part of a name
+    return literal if os.sep == "/" and not file.is_file() and literal.is_file() else file
 
 
 def _image_folder(path: Path, folder: Path, read: ColmapModel) -> Path:
@@ -173,9 +209,16 @@ def _image_folder(path: Path, folder: Path, read: ColmapModel) -> Path:
     for root in dict.fromkeys(roots):
         for name in ("images", "input", "."):
             candidate = root / name
-            if read.images and (candidate / read.images[0][0]).is_file():
+            if read.images and candidate.is_dir() and _has_image(candidate, read.images[0][0]):
                 return candidate
     return path / "images"
+
+
+def _has_image(folder: Path, name: str) -> bool:
+    try:
+        return _image_file(folder, name, str(folder)).is_file()
+    except CaptureError:
+        return False
 
 
 def read_model(folder: Path) -> ColmapModel:
@@ -281,7 +324,7 @@ def _images_binary(path: Path) -> list[tuple[str, int, np.ndarray]]:
     images = []
     for _ in range(cursor.count(73, "images")):
         number, *pose, camera = cursor.take("<i7di")
-        name = cursor.text()
+        name = cursor.text().replace("\\", "/")
         observations = cursor.count(24, "points of an image")
         cursor.position += 24 * observations
         images.append((name, camera, _pose(pose, f"{path}: image {name or number!r}")))
@@ -312,7 +355,7 @@ def _finite(xyz: np.ndarray, rgb: np.ndarray) -> Points:
 
 
 def text_lines(path: Path) -> list[tuple[int, str]]:
-    text = read_bytes(path).decode("utf-8", "replace")
+    text = decode_text(read_bytes(path))
     numbered = enumerate(text.splitlines(), start=1)
     return [(number, line.strip()) for number, line in numbered if not line.lstrip().startswith("#")]
 
@@ -336,21 +379,52 @@ def _cameras_text(path: Path) -> dict[int, Lens]:
     return lenses
 
 
+def image_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Numbers of the lines of images in images.txt, and their words: id, pose, id of the camera, name.
+
+    The line of 2D points after each of them may be absent, as programs and people write it who have none.
+
+    Raises:
+        CaptureError: a line is neither.
+    """
+    after_image = False
+    for number, line in text_lines(path):
+        words = line.split(maxsplit=9)
+        points = after_image and _is_point_list(words)
+        after_image = not points and bool(words)
+        if points or not words:
+            continue
+        if len(words) != 10:
+            raise bad_line(path, number, "image")
+        words[9] = words[9].replace("\\", "/")
+        yield number, words
+
+
+def _is_point_list(words: Sequence[str]) -> bool:
+    """Whether a line of images.txt, split into at most ten words, has x, y and the id of a point, any number of times."""
+    rest = words[9].split(maxsplit=1) if len(words) == 10 else []
+    if rest and (len(rest) < 2 or not _is_number(words[9].rsplit(maxsplit=1)[-1])):
+        return False  # the name of an image
+    first = [*words[:9], *rest[:1]]
+    return (len(words) == 10 or len(words) % 3 == 0) and all(_is_number(word) for word in first)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
 def _images_text(path: Path) -> list[tuple[str, int, np.ndarray]]:
     images = []
-    lines = iter(text_lines(path))
-    for number, line in lines:
-        if not line:
-            continue
+    for number, (_, *values, camera, name) in image_lines(path):
         try:
-            _, *values, camera, name = line.split(maxsplit=9)
             pose, key = [float(value) for value in values], int(camera)
-            if len(pose) != 7:
-                raise ValueError
         except (ValueError, OverflowError):
             raise bad_line(path, number, "image") from None
         images.append((name, key, _pose(pose, f"{path}: image {name!r}")))
-        next(lines, None)  # its 2D points, perhaps none
     return images
 
 

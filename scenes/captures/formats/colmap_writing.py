@@ -17,6 +17,8 @@ from luxel.render.storage.folder import OutputFolder
 from luxel.scenes.captures.contents import SourceImage, natural_key
 from luxel.scenes.captures.formats.colmap import MODEL_NUMBERS
 from luxel.scenes.captures.lenses.lens import Lens
+from luxel.scenes.captures.lenses.lens_models import OPENCV_K4
+from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import writable
 from luxel.scenes.geometry import quaternion_from_rotation
 
@@ -43,7 +45,7 @@ def save_colmap(
         Paths of the files.
 
     Raises:
-        CaptureError: a file cannot be written.
+        CaptureError: a file cannot be written, or COLMAP has no camera model for a lens.
         ForeignFileError: a file of one of the names is not luxel's; nothing was changed.
     """
     images = sorted(images, key=lambda image: natural_key(image.name))
@@ -72,6 +74,11 @@ def _cameras(cameras: dict[Lens, int]) -> bytes:
 def _parameters(lens: Lens) -> tuple[str, list[float]]:
     """The name of the smallest model that has all coefficients of a lens, and its parameters."""
     shape = [lens.fx, lens.fy, lens.cx, lens.cy]
+    if lens.model == OPENCV_K4:
+        raise CaptureError(
+            "COLMAP has no camera model with the coefficient k4 of nerfstudio's OPENCV, which the images have.",
+            "Undistort the images beforehand, or calibrate them without k4.",
+        )
     if lens.model:
         return lens.model, [*shape, *lens.distortion]
     if lens.fisheye:

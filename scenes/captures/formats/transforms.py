@@ -7,22 +7,26 @@ image's centre at w / 2, for the complete file or for each frame. A frame's ``ti
 from __future__ import annotations
 
 import json
-import math
+import os
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from luxel.render.geometry.camera import Points
 from luxel.scenes.captures.capture_format import CaptureFormat, ReadOptions
 from luxel.scenes.captures.contents import IMAGE_SUFFIXES, CaptureContents, SourceImage, inside_capture
+from luxel.scenes.captures.formats.colmap import elsewhere
+from luxel.scenes.captures.formats.other_json import refuse_other_json
+from luxel.scenes.captures.formats.transforms_keys import unread_keys
+from luxel.scenes.captures.formats.transforms_lens import Document, lens_of, number_of
 from luxel.scenes.captures.images.images import ImageHeader, for_each, read_header
-from luxel.scenes.captures.lenses.lens import FISHEYE_ORDER, PLANAR_ORDER, Lens, fit_to_file
-from luxel.scenes.captures.lenses.lens_models import EQUIRECTANGULAR
+from luxel.scenes.captures.path_lookup import actual_path, folded
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import load_points
 from luxel.scenes.files.reading import read_bytes, reading
 from luxel.scenes.geometry import OPENGL_TO_OPENCV, invert_rigid, rigid_from_matrix
+from luxel.scenes.unused import LOST, OTHER, WRONG, Unused, recorded
 
 FILES = ("transforms.json", "transforms_train.json")
 POINT_FILES = ("points3D.ply", "points3d.ply", "sparse_pc.ply", "point_cloud.ply", "pointcloud.ply")
@@ -32,9 +36,20 @@ DEPTH_UNITS = {
     "depth_file_path": ("depth_unit_scale_factor",),
     "depth_path": ("integer_depth_scale", "depth_unit"),
 }
-PINHOLE_MODELS = ("PINHOLE", "SIMPLE_PINHOLE", "PERSPECTIVE")
-PLANAR_MODELS = ("OPENCV", "FULL_OPENCV", "SIMPLE_RADIAL", "RADIAL", *PINHOLE_MODELS)
-Document = dict[str, Any]
+
+
+class Frame(NamedTuple):
+    """A frame with its document and the file that holds it; ``test``: it is listed among the test_frames."""
+
+    document: Document
+    values: Document
+    file: Path
+    test: bool = False
+
+    @property
+    def where(self) -> str:
+        """The beginning of messages."""
+        return f"{self.file}: frame {self.values.get('file_path')!r}"
 
 
 def transforms_mismatch(path: Path) -> str | None:
@@ -56,7 +71,7 @@ def read_transforms(path: Path, options: ReadOptions) -> CaptureContents:
     Raises:
         CaptureError: the file cannot be read, or a frame in it is invalid; the message names it.
     """
-    unread: Path | None = None
+    left_out: Path | None = None
     if path.is_file() and not path.stem.startswith("transforms_t"):
         files = [path]
     else:
@@ -64,101 +79,165 @@ def read_transforms(path: Path, options: ReadOptions) -> CaptureContents:
         full = folder / "transforms.json"
         split = [folder / f"transforms_{part}.json" for part in ("train", "test", "val")]
         files = [file for file in split if file.is_file()] if split[0].is_file() else [full]
-        if len(files) == 3:
-            unread = files.pop()  # with a test split, validation views are in neither split
+        left_out = files.pop() if len(files) == 3 else None  # with a test split, validation is in neither
     folder = files[0].parent
     documents = [load_document(file) for file in files]
-    frames = [
-        (d, f, file) for d, file in zip(documents, files, strict=True) for f in frames_of_document(d, file)
-    ]
+    listed = [frame for d, file in zip(documents, files, strict=True) for frame in _frames(d, file)]
+    frames, bad = _without_bad(listed)
     sources = _photos(folder, frames)
-    contents = CaptureContents("transforms.json", [source for source, _ in sources], used_files=set(files))
-    if unread is not None:
-        contents.used_files |= _files_of(unread)
+    contents = CaptureContents("transforms.json", sources)
+    contents.used_files |= set(files)
+    contents.used_files |= {_image_path(folder, frame, missing=True) for frame in bad}
     _check_times(contents, frames)
     contents.points = points_of(folder, documents[0], contents)
     if len(files) == 2:
-        contents.test_names = {source.name for source, file in sources if file == files[1]}
+        contents.test_names = {
+            s.name for s, frame in zip(sources, frames, strict=True) if frame.file == files[1]
+        }
         contents.rule = f"the data set's own test split ({files[1].name})"
+    elif any(frame.test for frame in frames):
+        contents.test_names = {s.name for s, frame in zip(sources, frames, strict=True) if frame.test}
+        contents.rule = "the data set's own test split (test_frames)"
     else:
         _named_split(folder, documents[0], contents)
+    if left_out is not None:
+        _name_validation(folder, left_out, contents)
     if all("camera_angle_x" in d and "fl_x" not in d for d in documents):
         contents.format = "Blender transforms"
         contents.up = np.array([0.0, 0.0, 1.0])
+    given = [frame.values.get("file_path") for frame in frames]
+    contents.warnings += elsewhere(folder, given, str(files[0]))
+    contents.unused += [*_unused_frames(frames, bad), *unread_keys(files[0].name, documents, _values(frames))]
     return contents
 
 
 def load_document(file: Path) -> Document:
+    """The object in a file; it records which of its keys are read.
+
+    Raises:
+        CaptureError: the file is no JSON, or that of another program.
+    """
     with reading(file, "JSON", "Export the file again; it may be cut short."):
-        document = json.loads(read_bytes(file))
-    if not isinstance(document, dict):
-        raise CaptureError(f"{file}: the file must hold a JSON object.", "Export the file again.")
+        document = recorded(json.loads(read_bytes(file)))
+    refuse_other_json(file, document)
     return document
 
 
-def frames_of_document(document: Document, file: Path) -> list[Document]:
-    frames = document.get("frames")
+def frames_of_document(document: Document, file: Path, key: str = "frames") -> list[Document]:
+    """The frames of a document.
+
+    Raises:
+        CaptureError: they are no list of objects.
+    """
+    frames = document.get(key)
     if not isinstance(frames, list) or not frames or not all(isinstance(f, dict) for f in frames):
         raise CaptureError(
-            f'{file}: "frames" must be a list of objects that is not empty.', "Export the file again."
+            f'{file}: "{key}" must be a list of objects that is not empty.', "Export the file again."
         )
     return frames
 
 
-def _image_path(folder: Path, frame: Document, where: str) -> Path:
-    path = inside_capture(folder, frame.get("file_path"), where)
+def _frames(document: Document, file: Path) -> list[Frame]:
+    """The frames of a document, and those of ScanNet++'s test_frames."""
+    frames = [Frame(document, values, file) for values in frames_of_document(document, file)]
+    if file.name != FILES[1] and document.get("test_frames"):
+        held_out = frames_of_document(document, file, "test_frames")
+        frames += [Frame(document, values, file, test=True) for values in held_out]
+    return frames
+
+
+def _values(frames: list[Frame]) -> list[Document]:
+    return [frame.values for frame in frames]
+
+
+def _without_bad(frames: list[Frame]) -> tuple[list[Frame], list[Frame]]:
+    """The frames that are usable, and those that ScanNet++ marks as blurred (is_bad)."""
+    bad = [frame for frame in frames if str(frame.values.get("is_bad")).lower() in ("true", "1")]
+    marked = {id(frame.values) for frame in bad}
+    return [frame for frame in frames if id(frame.values) not in marked], bad
+
+
+def _unused_frames(frames: list[Frame], bad: list[Frame]) -> list[Unused]:
+    """Frames that are left out, and depth maps without a unit."""
+    out = []
+    if bad:
+        example = str(bad[0].values.get("file_path"))
+        problem = f"{len(bad)} of {len(frames) + len(bad)} frames are marked is_bad and left out (the first is {example})."
+        remedy = "Remove is_bad from the file where they are to be used."
+        out.append(Unused("frames marked is_bad", len(bad), example, problem, remedy, OTHER))
+    unscaled = [
+        frame.values["depth_path"]
+        for frame in frames
+        if frame.values.get("depth_path") is not None
+        and frame.values.get("depth_file_path") is None
+        and all(dict.get(level, key) is None for level in frame[:2] for key in DEPTH_UNITS["depth_path"])
+    ]
+    if unscaled:
+        problem = (
+            f"{len(unscaled)} frames name a depth map as depth_path (the first is {unscaled[0]}), but the file has no "
+            "integer_depth_scale, so that they are not used."
+        )
+        remedy = "Add integer_depth_scale, the length of a unit of their values in the units of the poses."
+        out.append(Unused("depth maps", len(unscaled), str(unscaled[0]), problem, remedy, LOST))
+    return out
+
+
+def _image_path(folder: Path, frame: Frame, *, missing: bool = False) -> Path:
+    """The image of a frame, whose path may lack its suffix.
+
+    Args:
+        folder: of the capture.
+        frame: the frame.
+        missing: whether a path is returned where there is no file.
+
+    Raises:
+        CaptureError: the path is invalid, or there is no file.
+    """
+    path = inside_capture(folder, frame.values.get("file_path"), frame.where)
     if path.is_file():
         return path
     for suffix in IMAGE_SUFFIXES:
-        for candidate in (path.with_name(path.name + suffix), path.with_name(path.name + suffix.upper())):
+        for ending in (suffix, suffix.upper()):
+            candidate = actual_path(path.parent, path.name + ending)
             if candidate.is_file():
                 return candidate
+    if missing:
+        return path
     raise CaptureError(
-        f"{where}: the image file {path} is missing.", "Put it there, or remove the frame from the file."
+        f"{frame.where}: the image file {path} is missing.",
+        "Put it there, or remove the frame from the file.",
     )
 
 
-def _photos(folder: Path, frames: list[tuple[Document, Document, Path]]) -> list[tuple[SourceImage, Path]]:
-    wheres = [f"{file}: frame {f.get('file_path')!r}" for _, f, file in frames]
-    paths = [_image_path(folder, f, where) for (_, f, _), where in zip(frames, wheres, strict=True)]
+def _photos(folder: Path, frames: list[Frame]) -> list[SourceImage]:
+    paths = [_image_path(folder, frame) for frame in frames]
     headers: dict[int, ImageHeader] = {}
     for_each(lambda i: headers.__setitem__(i, read_header(paths[i])), len(paths))
-    sources: list[tuple[SourceImage, Path]] = []
-    visited: dict[Path, str] = {}
-    for index, (document, frame, file) in enumerate(frames):
-        where, path = wheres[index], paths[index]
-        if path in visited:
+    sources: list[SourceImage] = []
+    visited: dict[str, tuple[Path, str]] = {}
+    for index, frame in enumerate(frames):
+        where, path, (document, values, *_) = frame.where, paths[index], frame
+        other, other_where = visited.setdefault(folded(str(path)), (path, where))
+        if other is not path and (other == path or os.path.samefile(other, path)):
             raise CaptureError(
-                f"{where}: the image is listed twice ({visited[path]}).", "Remove one of the frames."
+                f"{where}: the image is listed twice ({other_where}).", "Remove one of the frames."
             )
-        visited[path] = where
-        pose = rigid_from_matrix(frame.get("transform_matrix"), where) @ OPENGL_TO_OPENCV
-        lens, oriented = lens_of(document, frame, headers[index], where)
-        mask = frame.get("mask_path")
+        pose = rigid_from_matrix(values.get("transform_matrix"), where) @ OPENGL_TO_OPENCV
+        lens, oriented = lens_of(document, values, headers[index], where)
+        mask = values.get("mask_path")
         mask_file = None if mask is None else inside_capture(folder, mask, where)
         if mask_file is not None and not mask_file.is_file():
             raise CaptureError(
                 f"{where}: the mask {mask_file} is missing.", "Put it there or remove mask_path."
             )
-        time = _time(frame, where)
+        time = _time(values, where)
         name = path.relative_to(folder).as_posix()
         image = SourceImage(name, path, lens, invert_rigid(pose), time or 0.0, mask_file, oriented)
         image.exposure = headers[index].exposure
-        image.depth, image.depth_scale = _depth(folder, document, frame, where)
-        sources.append((image, file))
+        image.depth, image.depth_scale = _depth(folder, document, values, where)
+        sources.append(image)
     _check_shared_intrinsics(frames, sources)
     return sources
-
-
-def _files_of(file: Path) -> set[Path]:
-    """A file of frames and its images as far as they are there."""
-    out = {file}
-    try:
-        for frame in frames_of_document(load_document(file), file):
-            out.add(_image_path(file.parent, frame, str(file)))
-    except CaptureError:
-        return out
-    return out
 
 
 def _depth(folder: Path, document: Document, frame: Document, where: str) -> tuple[Path | None, float | None]:
@@ -180,19 +259,6 @@ def _depth(folder: Path, document: Document, frame: Document, where: str) -> tup
     return path, scale
 
 
-def number_of(frame: Document, document: Document, key: str, where: str) -> float | None:
-    value = frame.get(key, document.get(key))
-    if value is None:
-        return None
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if isinstance(value, bool) or not math.isfinite(number):
-        raise CaptureError(f"{where}: {key} must be a finite number, got {value!r}.", f"Correct {key}.")
-    return number
-
-
 def _time(frame: Document, where: str) -> float | None:
     """The frame's timestamp; None: it has none. Values that overflow float32 are refused."""
     time = number_of(frame, {}, "time", where)
@@ -201,66 +267,19 @@ def _time(frame: Document, where: str) -> float | None:
     return time
 
 
-def _check_times(contents: CaptureContents, frames: list[tuple[Document, Document, Path]]) -> None:
+def _check_times(contents: CaptureContents, frames: list[Frame]) -> None:
     """Warns where only some frames have a time: that of the others is 0."""
-    without = [str(f.get("file_path")) for _, f, _ in frames if f.get("time") is None]
+    without = [str(f.get("file_path")) for f in _values(frames) if f.get("time") is None]
     if 0 < len(without) < len(frames):
         contents.warnings.append(
             f"{len(without)} of {len(frames)} frames have no time and count as time 0 (the first is {without[0]})."
         )
 
 
-def lens_of(document: Document, frame: Document, header: ImageHeader, where: str) -> tuple[Lens, bool]:
-    """Intrinsics of a frame, in pixels of its stored image, and whether its EXIF orientation is applied."""
-
-    def number(key: str) -> float | None:
-        return number_of(frame, document, key, where)
-
-    model = str(frame.get("camera_model", document.get("camera_model", "OPENCV")))
-    if model.upper() == EQUIRECTANGULAR:
-        return Lens.equirectangular(*header.size(False), where), False
-    fisheye = "FISHEYE" in model.upper() or bool(document.get("is_fisheye"))
-    if not fisheye and model.upper() not in PLANAR_MODELS:
-        raise CaptureError(
-            f"{where}: the camera model {model} is not supported.",
-            "Export with PINHOLE, OPENCV, OPENCV_FISHEYE or EQUIRECTANGULAR, or undistort the images beforehand.",
-        )
-    w, h = number("w"), number("h")
-    stated = (round(w), round(h)) if w and h else None
-    oriented = stated is not None and header.size(False) != stated and header.size(True) == stated
-    width, height = stated or header.size(False)
-    fx, fy = number("fl_x"), number("fl_y")
-    angles = number("camera_angle_x"), number("camera_angle_y")
-    for angle in angles:
-        if angle is not None and not 0 < angle < math.pi:
-            raise CaptureError(f"{where}: camera_angle must be between 0 and pi, got {angle}.", "Correct it.")
-    if fx is None and angles[0] is not None:
-        fx = 0.5 * width / math.tan(0.5 * angles[0])
-    if fy is None and angles[1] is not None and number("fl_x") is None:
-        fy = 0.5 * height / math.tan(0.5 * angles[1])
-    if fx is None and fy is None:
-        raise CaptureError(
-            f"{where}: there are no intrinsics (neither fl_x nor camera_angle_x).",
-            "Add fl_x, fl_y, cx, cy, w and h, or delete the file to estimate poses from the images.",
-        )
-    focal = (fx if fx is not None else fy or 0.0, fy if fy is not None else fx or 0.0)
-    cx, cy = number("cx"), number("cy")
-    centre = (0.5 * width if cx is None else cx, 0.5 * height if cy is None else cy)
-    coefficients = {} if model.upper() in PINHOLE_MODELS else {k: number(k) or 0.0 for k in PLANAR_ORDER}
-    if fisheye:
-        coefficients = {k: number(k) or 0.0 for k in FISHEYE_ORDER}
-    elif model.upper() != "FULL_OPENCV":
-        coefficients = {k: v for k, v in coefficients.items() if k in ("k1", "k2", "p1", "p2", "k3")}
-    lens = Lens.create(width, height, focal, centre, coefficients, fisheye=fisheye, where=where)
-    return fit_to_file(lens, header.size(oriented), where), oriented
-
-
-def _check_shared_intrinsics(
-    frames: list[tuple[Document, Document, Path]], sources: list[tuple[SourceImage, Path]]
-) -> None:
+def _check_shared_intrinsics(frames: list[Frame], sources: list[SourceImage]) -> None:
     """Refuses images of different sizes where all frames of a file share one set of intrinsics."""
     first: dict[Path, SourceImage] = {}
-    for (_document, frame, file), (source, _) in zip(frames, sources, strict=True):
+    for (_, frame, file, _), source in zip(frames, sources, strict=True):
         if any(key in frame for key in ("fl_x", "camera_angle_x", "w")):
             continue
         other = first.setdefault(file, source)
@@ -289,17 +308,29 @@ def points_of(folder: Path, document: Document, contents: CaptureContents) -> Po
 
 def _named_split(folder: Path, document: Document, contents: CaptureContents) -> None:
     """Applies nerfstudio's train_filenames, val_filenames and test_filenames."""
+    by_path: dict[Path, set[str]] = {path: set() for path in contents.used_files}
+    for source in contents.images:
+        for path in {source.path, source.path.with_suffix("")}:
+            by_path.setdefault(path, set()).add(source.name)
+    absent: list[str] = []
 
     def names(key: str) -> set[str]:
         given = document.get(key)
-        if not isinstance(given, list):
-            return set()
-        paths = {inside_capture(folder, name, key) for name in given}
-        return {
-            source.name for source in contents.images if {source.path, source.path.with_suffix("")} & paths
-        }
+        out: set[str] = set()
+        for entry in given if isinstance(given, list) else ():
+            of_entry = by_path.get(inside_capture(folder, entry, key))
+            if of_entry is None:
+                absent.append(entry)
+            out |= of_entry or set()
+        return out
 
     train, val, test = (names(f"{part}_filenames") for part in ("train", "val", "test"))
+    if absent:
+        problem = (
+            f"{len(absent)} names in the split of transforms.json are of no frame (the first is {absent[0]})."
+        )
+        remedy = "Write them as the file_path of the frames, or remove them."
+        contents.unused.append(Unused("names in the split", len(absent), absent[0], problem, remedy, WRONG))
     part, held_out = ("test", test) if test else ("val", val)
     if not held_out:
         return
@@ -307,6 +338,20 @@ def _named_split(folder: Path, document: Document, contents: CaptureContents) ->
     contents.rule = f"the data set's own test split ({part}_filenames)"
     if train:
         contents.unused_names = {source.name for source in contents.images} - train - held_out
+
+
+def _name_validation(folder: Path, file: Path, contents: CaptureContents) -> None:
+    """Says that the views of a validation split are not used; nothing where its file cannot be read."""
+    try:
+        document = load_document(file)
+        frames = [Frame(document, values, file) for values in frames_of_document(document, file)]
+        paths = [_image_path(folder, frame, missing=True) for frame in frames]
+    except CaptureError:
+        return
+    contents.used_files |= {file, *paths}
+    example = str(frames[0].values.get("file_path"))
+    problem = f"{len(frames)} validation views ({file.name}) are used neither to train nor to test."
+    contents.unused.append(Unused("validation views", len(frames), example, problem, harm=OTHER))
 
 
 TRANSFORMS = CaptureFormat("transforms.json", transforms_mismatch, read_transforms)

@@ -7,16 +7,15 @@ what is visible, so that it is compared between neighbouring frames only.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from luxel.scenes.captures.films.film import REMEDY, Film, opened_film, reformatter
+from luxel.scenes.captures.films.film_state import FilmState
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.pixel_limit import check_megapixels
-from luxel.scenes.files.reading import check_file, reading
 
 SMALL = 480  # pixels of the longer side at which sharpness is measured
 THUMBNAIL = (32, 18)  # pixels in which frames are compared
@@ -24,11 +23,6 @@ SAME = 0.5  # mean difference of two thumbnails, of 255 levels, below which a fr
 BLURRED = 0.35  # of the median sharpness of the frames around, below which a frame is left out
 AROUND = 5  # frames before and after
 PER_SECOND, FEWEST, MOST = 2.0, 60, 300  # frames that are taken where nothing else is asked for
-HDR = (16, 18)  # FFmpeg's numbers of the transfer functions PQ and HLG
-CONTAINERS = (
-    "mov,mp4,matroska,webm,avi,mpegts"  # FFmpeg's names of the formats that are read: none names other files
-)
-REMEDY = "Copy the video again, or convert it: ffmpeg -i VIDEO -c:v libx264 -crf 18 NEW.mp4"
 
 
 @dataclass(frozen=True)
@@ -56,14 +50,14 @@ class Selection:
         frames: in the order of their times.
         total: frames of the video.
         blurred, repeated: how many chosen ones were left out again.
-        hdr: whether its colours have a high dynamic range.
+        state: what was noticed of the film.
     """
 
     frames: list[FrameMeasure]
     total: int
     blurred: int = 0
     repeated: int = 0
-    hdr: bool = False
+    state: FilmState = field(default_factory=FilmState)
 
 
 def default_count(seconds: float) -> int:
@@ -84,18 +78,16 @@ def choose_frames(
     Raises:
         CaptureError: it cannot be read, or has no frames.
     """
-    measures, hdr = [], False
+    measures: list[FrameMeasure] = []
     resize = reformatter()
-    with opened_video(path) as (stream, frames):
-        length = float(stream.duration * stream.time_base) if stream.duration else 0.0
-        for frame in frames:
-            measures.append(_measured(frame, len(measures), resize))
-            hdr = hdr or getattr(frame, "color_trc", None) in HDR
-            on_progress(min(1.0, measures[-1].time / length) if length else 0.0)
+    with opened_film(path) as film:
+        for frame in film.frames():
+            measures.append(_measured(film, frame, len(measures), resize))
+            on_progress(min(1.0, measures[-1].time / film.seconds) if film.seconds else 0.0)
     if not measures:
         raise CaptureError(f"{path}: there are no frames in this video.", REMEDY)
     chosen, blurred, repeated = select(measures, count)
-    return Selection(chosen, len(measures), blurred, repeated, hdr)
+    return Selection(chosen, len(measures), blurred, repeated, film.state)
 
 
 def select(measures: Sequence[FrameMeasure], count: int | None) -> tuple[list[FrameMeasure], int, int]:
@@ -125,7 +117,7 @@ def select(measures: Sequence[FrameMeasure], count: int | None) -> tuple[list[Fr
 
 
 def decode_frames(path: Path, chosen: Sequence[FrameMeasure]) -> Iterator[tuple[FrameMeasure, np.ndarray]]:
-    """The pixels of chosen frames, upright and with square pixels, uint8 RGB [H, W, 3].
+    """The pixels of chosen frames, as `Film.pixels` gives them.
 
     Args:
         path: of the video.
@@ -135,82 +127,24 @@ def decode_frames(path: Path, chosen: Sequence[FrameMeasure]) -> Iterator[tuple[
         CaptureError: the video cannot be read, or has changed.
     """
     by_index = {measure.index: measure for measure in chosen}
-    left, convert = len(by_index), reformatter()
-    with opened_video(path) as (stream, frames):
-        for index, frame in enumerate(frames):
+    left = len(by_index)
+    with opened_film(path) as film:
+        for index, frame in enumerate(film.frames()):
             if index in by_index:
-                yield by_index[index], upright(frame, stream, convert)
+                yield by_index[index], film.pixels(frame)
                 left -= 1
             if not left:
                 return
     raise CaptureError(f"{path}: the video has changed while it was read.", "Try again.")
 
 
-@contextmanager
-def opened_video(path: Path) -> Iterator[tuple[Any, Iterator[Any]]]:
-    """The first video stream of a file, and its frames that are complete, decoded one after another.
-
-    Raises:
-        CaptureError: the file cannot be read, has no video, or its frames have more pixels than images may have.
-    """
-    check_file(path)
-    with reading(path, "a video", REMEDY), _opened(path) as container:
-        if not container.streams.video:
-            raise CaptureError(
-                f"{path}: there is no video in this file.", "Give a video, or a folder of images."
-            )
-        stream = container.streams.video[0]
-        check_megapixels(path, stream.codec_context.width, stream.codec_context.height)
-        stream.thread_type = "AUTO"
-        size = (stream.codec_context.width, stream.codec_context.height)
-        yield stream, (frame for frame in container.decode(stream) if _is_complete(path, frame, size))
-
-
-def _opened(path: Path) -> Any:
-    """The container of a video."""
-    import av
-    from av.error import ArgumentError
-
-    # Playlists and descriptions of streams would have FFmpeg open other files and addresses.
-    options = {"format_whitelist": CONTAINERS, "protocol_whitelist": "file"}
-    try:
-        return av.open(str(path.absolute()), container_options=options)
-    except ArgumentError:
-        raise CaptureError(
-            f"{path}: this is no MP4, MOV, Matroska, WebM, AVI or MPEG-TS file, whatever its suffix says.",
-            REMEDY,
-        ) from None
-
-
-def _is_complete(path: Path, frame: Any, size: tuple[int, int]) -> bool:
-    """Whether a frame is not damaged and of the size of the others; checks its pixels where it is not."""
-    if (frame.width, frame.height) != size:
-        check_megapixels(path, frame.width, frame.height)
-        return False
-    return not frame.is_corrupt
-
-
-def reformatter() -> Any:
-    """Scales frames and converts their colours; its tables are retained while the frames are of one kind."""
-    from av.video.reformatter import VideoReformatter
-
-    return VideoReformatter()
-
-
-def _measured(frame: Any, index: int, resize: Any) -> FrameMeasure:
+def _measured(film: Film, frame: Any, index: int, resize: Any) -> FrameMeasure:
     import cv2
 
     scale = min(1.0, SMALL / max(frame.width, frame.height))
     width, height = (max(2, round(side * scale)) for side in (frame.width, frame.height))
     grey = resize.reformat(frame, width=width, height=height, format="gray").to_ndarray()
     thumbnail = cv2.resize(grey, THUMBNAIL, interpolation=cv2.INTER_AREA).astype(np.float32)
-    time = float(frame.time) if frame.time is not None else float(index)
-    return FrameMeasure(index, time, float(cv2.Laplacian(grey, cv2.CV_32F).var()), thumbnail)
-
-
-def upright(frame: Any, stream: Any, convert: Any) -> np.ndarray:
-    """The pixels of a frame as they are to be shown, uint8 RGB [H, W, 3]; ``convert`` is a `reformatter`."""
-    ratio = stream.sample_aspect_ratio or 1
-    width = max(1, round(frame.width * float(ratio))) if 0.1 < ratio < 10 else frame.width
-    pixels = convert.reformat(frame, width=width, height=frame.height, format="rgb24").to_ndarray()
-    return np.ascontiguousarray(np.rot90(pixels, round(frame.rotation / 90)))
+    return FrameMeasure(
+        index, film.time_of(frame, index), float(cv2.Laplacian(grey, cv2.CV_32F).var()), thumbnail
+    )

@@ -29,7 +29,11 @@ COLMAP_MODELS: dict[str, tuple[int, tuple[str, ...], bool]] = {
     "FISHEYE": (2, (), True),
 }
 # Those of COLMAP's models that OpenCV does not have: focal lengths, and the model of lens_models.
-OTHER_MODELS = {name: (2, name) for name in lens_models.PARAMETERS} | {"SIMPLE_DIVISION": (1, "DIVISION")}
+OTHER_MODELS = {name: (2, name) for name in lens_models.PARAMETERS if name != lens_models.OPENCV_K4}
+OTHER_MODELS["SIMPLE_DIVISION"] = (1, "DIVISION")
+MIN_FOCAL = (
+    0.02  # of the width, of lenses whose focal length is in pixels: a planar image would span 175 degrees
+)
 WIDEST_ANGLE, NARROWEST_ANGLE = (
     np.radians(60.0),
     np.radians(30.0),
@@ -158,7 +162,24 @@ def lens_of_colmap(model: str, width: int, height: int, values: Sequence[float],
     if fisheye:
         named = {k: named.get(k, 0.0) for k in FISHEYE_ORDER}
     centre = (values[focals], values[focals + 1])
-    return Lens.create(width, height, focal, centre, named, fisheye=fisheye, model=other, where=where)
+    lens = Lens.create(width, height, focal, centre, named, fisheye=fisheye, model=other, where=where)
+    check_pixels(lens, where)
+    return lens
+
+
+def check_pixels(lens: Lens, where: str) -> None:
+    """Refuses intrinsics that are no pixels but shares of the image's size, as some programs write them.
+
+    Raises:
+        CaptureError: the focal length is shorter than any camera's, or the principal point is the first corner.
+    """
+    focal = f"a focal length of {lens.fx:g}, {lens.fy:g} and a principal point of {lens.cx:g}, {lens.cy:g}"
+    corner = max(abs(lens.cx), abs(lens.cy)) <= 1 and min(lens.width, lens.height) > 4
+    if lens.fx < MIN_FOCAL * lens.width or corner:
+        raise CaptureError(
+            f"{where}: {focal} are no pixels of an image of {lens.width}x{lens.height}.",
+            "Write pixels: shares of the image's size times its width (x) and height (y).",
+        )
 
 
 def fit_to_file(lens: Lens, size: tuple[int, int], where: str) -> Lens:

@@ -1,7 +1,9 @@
-"""Lens models of COLMAP beyond those of OpenCV, as functions of directions, and their inversion.
+"""Lens models beyond those of OpenCV, as functions of directions, and their inversion.
 
-Sources: Devernay and Faugeras 2001 (FOV), Weng et al. 1992 (thin prism), the Fisheye624 model of Project Aria
-(RAD_TAN_THIN_PRISM_FISHEYE), Fitzgibbon 2001 (division), Khomutenko et al. 2016 (EUCM).
+Sources: the models of COLMAP: Devernay and Faugeras 2001 (FOV), Weng et al. 1992 (thin prism), the Fisheye624 model of Project Aria
+(RAD_TAN_THIN_PRISM_FISHEYE), Fitzgibbon 2001 (division), Khomutenko et al. 2016 (EUCM); and
+the polynomial of radial distortion with four coefficients and two tangential ones of nerfstudio (Apache-2.0,
+``radial_and_tangential_undistort``), which has OPENCV's coefficients and r^8 besides.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import numpy as np
 EQUIRECTANGULAR = (
     "EQUIRECTANGULAR"  # x follows the longitude, y the latitude; cut into pinhole views when opened
 )
+OPENCV_K4 = "OPENCV with k4"  # of nerfstudio; COLMAP has no such model
 # Names of the parameters after the principal point, in COLMAP's order.
 PARAMETERS: dict[str, tuple[str, ...]] = {
     "FOV": ("omega",),
@@ -23,6 +26,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     ),
     "DIVISION": ("k",),
     "EUCM": ("alpha", "beta"),
+    OPENCV_K4: ("k1", "k2", "k3", "k4", "p1", "p2"),
 }  # fmt: skip
 WIDE = (
     "FOV",
@@ -92,12 +96,23 @@ def _eucm(values: Sequence[float], x: np.ndarray, y: np.ndarray) -> Plane:
     return x / depth, y / depth
 
 
+def _opencv_k4(values: Sequence[float], x: np.ndarray, y: np.ndarray) -> Plane:
+    k1, k2, k3, k4, p1, p2 = values
+    r2 = x * x + y * y
+    radial = 1 + r2 * (k1 + r2 * (k2 + r2 * (k3 + r2 * k4)))
+    return (
+        x * radial + 2 * p1 * x * y + p2 * (r2 + 2 * x * x),
+        y * radial + 2 * p2 * x * y + p1 * (r2 + 2 * y * y),
+    )
+
+
 _DISTORTIONS: dict[str, Callable[[Sequence[float], np.ndarray, np.ndarray], Plane]] = {
     "FOV": _fov,
     "THIN_PRISM_FISHEYE": _thin_prism_fisheye,
     "RAD_TAN_THIN_PRISM_FISHEYE": _rad_tan_thin_prism_fisheye,
     "DIVISION": _division,
     "EUCM": _eucm,
+    OPENCV_K4: _opencv_k4,
 }
 
 

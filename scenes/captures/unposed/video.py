@@ -10,9 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from luxel.scenes.captures.caching.capture_cache import CaptureCache, content_key
 from luxel.scenes.captures.capture_format import CaptureFormat, ReadOptions
 from luxel.scenes.captures.contents import CaptureContents, image_files
+from luxel.scenes.captures.films.film_state import FilmState, film_unused, film_warnings
 from luxel.scenes.captures.images.images import check_images
 from luxel.scenes.captures.images.video_frames import choose_frames, decode_frames
 from luxel.scenes.captures.panoramas.recognition import are_panoramas, is_panorama_video
@@ -21,8 +24,8 @@ from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.reading import read_bytes
 
 SUFFIXES = (".mp4", ".mov", ".m4v", ".mkv", ".webm", ".avi", ".mts", ".m2ts")
-VERSION = 1  # increased when a change of the selection invalidates cached frames
-QUALITY = 96  # of the JPEG files
+VERSION = 2  # increased when a change of the selection invalidates cached frames
+QUALITY = 96  # of the JPEG files of frames without transparency
 ENDS = 1 << 20  # bytes at the beginning and at the end by which a video is known
 FEWEST = 3
 MIN_USABLE = 0.5  # of the chosen frames; where more are left out, a warning says so
@@ -92,8 +95,10 @@ def read_video(path: Path, options: ReadOptions) -> CaptureContents:
         source.time = float(retained["times"][source.path.name])
         source.frame_interval = interval
     contents.format, contents.name = format_name, video.stem
+    states = {video.name: FilmState.from_json(retained["film"])}
+    contents.warnings[:0] = [*retained["warnings"], *film_warnings(states)]
+    contents.unused += film_unused(states)
     contents.used_files.add(video)
-    contents.warnings[:0] = retained["warnings"]
     return contents
 
 
@@ -111,6 +116,7 @@ def _read_frames(folder: Path) -> tuple[Path, dict[str, Any]]:
         raise ValueError(f"{folder} has no times")
     if not all(isinstance(warning, str) for warning in warnings):
         raise ValueError(f"{folder} has no warnings")
+    FilmState.from_json(known["film"])
     frame_interval(times)
     return folder, known
 
@@ -133,8 +139,6 @@ def _key(video: Path, frames: int | None) -> str:
 
 def _extract(video: Path, count: int | None, folder: Path, on_progress: Callable[[str, float], None]) -> None:
     """Writes the chosen frames as images, with their times and warnings."""
-    from PIL import Image
-
     selection = choose_frames(video, count, lambda share: on_progress("looking for sharp frames", share))
     chosen = selection.frames
     left_out = selection.blurred + selection.repeated
@@ -146,18 +150,31 @@ def _extract(video: Path, count: int | None, folder: Path, on_progress: Callable
     warnings = []
     if len(chosen) < MIN_USABLE * (len(chosen) + left_out):
         warnings.append(f"Only {len(chosen)} of {selection.total} frames are used: {why}. {ADVICE}")
-    if selection.hdr:
-        warnings.append("The video has high dynamic range; its colours are taken as they are, and look flat.")
     images = folder / "images"
     images.mkdir()
     times = {}
     for done, (measure, pixels) in enumerate(decode_frames(video, chosen), 1):
-        name = f"frame-{measure.index:06d}.jpg"
-        Image.fromarray(pixels).save(images / name, quality=QUALITY, subsampling=0)
+        name = save_frame(pixels, images, f"frame-{measure.index:06d}")
         times[name] = measure.time - chosen[0].time
         on_progress("writing frames", done / len(chosen))
-    retained = {"times": times, "warnings": warnings, "total": selection.total}
+    film = selection.state.as_json()
+    retained = {"times": times, "warnings": warnings, "total": selection.total, "film": film}
     (folder / "frames.json").write_text(json.dumps(retained))
+
+
+def save_frame(pixels: np.ndarray, folder: Path, stem: str) -> str:
+    """Writes a frame, as JPEG or, with alpha, as PNG; the name of the file.
+
+    Args:
+        pixels: uint8 [H, W, 3] or [H, W, 4].
+    """
+    from PIL import Image
+
+    if pixels.shape[2] == 4:
+        Image.fromarray(pixels).save(folder / f"{stem}.png", compress_level=1)
+        return f"{stem}.png"
+    Image.fromarray(pixels).save(folder / f"{stem}.jpg", quality=QUALITY, subsampling=0)
+    return f"{stem}.jpg"
 
 
 VIDEO = CaptureFormat("video", video_mismatch, read_video)

@@ -186,6 +186,18 @@ def read_document(path: Path) -> Document:
         return _document(path, file.read(end - start))
 
 
+def read_parts(path: Path) -> dict[str, Any]:
+    """The document as it is in the file, with the parts that `Document` does not have.
+
+    Raises:
+        CaptureError: as `read_document`.
+    """
+    size = check_file(path)
+    with open_file(path) as file:
+        start, end = _json_chunk(path, file.read(HEADER.size + CHUNK.size), size)
+        return msgspec.json.decode(file.read(end - start), type=dict[str, Any])
+
+
 def _json_chunk(path: Path, head: bytes, size: int) -> tuple[int, int]:
     """Where the JSON chunk begins and ends in a file of ``size`` bytes, by its first bytes."""
     start = HEADER.size + CHUNK.size

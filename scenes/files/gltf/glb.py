@@ -6,7 +6,7 @@ harmonics have the order and signs of 3DGS. Source: the README of the extension 
 
 from __future__ import annotations
 
-import logging
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,30 +29,28 @@ from luxel.scenes.files.gltf.document import (
     placed_meshes,
     read_document,
     read_glb,
+    read_parts,
     unsupported,
     values,
 )
 from luxel.scenes.files.gltf.facts import facts_of
+from luxel.scenes.files.gltf.unused_parts import DRAWN, EXTENSION, KERNEL, unused_parts
 from luxel.scenes.files.gltf.writing import LARGEST, about_asset, as_text, glb_chunks, glb_size
 from luxel.scenes.files.ply import write_atomically
+from luxel.scenes.files.quantised.clipping import Clipping
 from luxel.scenes.files.reading import reading
 from luxel.scenes.files.scene_format import FACTS, SceneFacts, SceneFormat
 from luxel.scenes.files.scenes.primitive_ply import as_arrays
 from luxel.scenes.geometry import quaternion_from_rotation
+from luxel.scenes.unused import Unused
 
-log = logging.getLogger(__name__)
-
-EXTENSION = "KHR_gaussian_splatting"
 COEFFICIENT = re.compile(rf"{EXTENSION}:SH_DEGREE_([123])_COEF_(\d)")
-KERNEL, COLOURS = (
-    "ellipse",
-    "srgb_rec709_display",
-)  # the only kernel of the extension, and luxel's colour space
 POINTS = 0  # mode of a mesh primitive
 GROWTH = 16  # bytes of parameters per byte of a file, at most: nodes may repeat a mesh
 MAX_INSTANCES = 4096  # of mesh primitives in a scene
 UNEVEN = 1e-3  # of a node's matrix from a rotation with uniform scale
 TINY = float(np.finfo(np.float32).tiny)
+MAX_LOG = float(np.log(np.finfo(np.float32).max))  # of scales that floats hold
 NEAR_1 = 1 - 2.0**-25  # what an opacity of 1 is read as, so that its logit is finite
 
 
@@ -108,12 +106,6 @@ def _splats(path: Path, document: Document, primitive: Primitive, matrix: np.nda
     about = about if isinstance(about, dict) else {}
     if (kernel := about.get("kernel", KERNEL)) != KERNEL:
         raise unsupported(path, f"its primitives have the kernel {str(kernel)[:40]!r}")
-    if about.get("colorSpace", COLOURS) != COLOURS:
-        log.warning(
-            "%s: its colours are of the space %r; luxel shows them as if they were sRGB.",
-            path,
-            str(about["colorSpace"])[:40],
-        )
     compressed = ", ".join(about.get("extensions", {}))
     needed = ["POSITION", *(f"{EXTENSION}:{name}" for name in ("ROTATION", "SCALE", "OPACITY"))]
     needed.append(_coefficient(0, 0))
@@ -219,6 +211,10 @@ def save_glb(path: str | Path, gaussians: Gaussians, facts: SceneFacts | None = 
         for column in columns
     )
     write_atomically(path, glb_chunks(text, length, made))
+    clipping = Clipping(count)
+    logs = gaussians.log_scales.detach().cpu().numpy()
+    clipping.add("scales (to 3.4e+38)", slice(None), logs, -math.inf, MAX_LOG)
+    clipping.report(path)
 
 
 @dataclass
@@ -294,12 +290,7 @@ def _header(columns: list[Column], count: int, facts: SceneFacts) -> dict[str, A
             accessor["min"], accessor["max"] = column.bounds
         accessors.append(accessor)
         start += size
-    about = {
-        "kernel": KERNEL,
-        "colorSpace": COLOURS,
-        "sortingMethod": "cameraDistance",
-        "projection": "perspective",
-    }
+    about = {"kernel": KERNEL, **DRAWN}
     attributes = {column.name: number for number, column in enumerate(columns)}
     primitive = {"attributes": attributes, "mode": POINTS, "extensions": {EXTENSION: about}}
     return {
@@ -326,6 +317,17 @@ def read_glb_facts(path: str | Path) -> SceneFacts:
         return facts_of(read_document(path))
 
 
+def read_glb_unused(path: str | Path) -> list[Unused]:
+    """Parts of the document of a file that luxel does not read, or does not draw as they say.
+
+    Raises:
+        CaptureError: the file cannot be read.
+    """
+    path = Path(path)
+    with reading(path, "a .glb scene", COPY_AGAIN):
+        return unused_parts(read_parts(path))
+
+
 GLB = SceneFormat(
     ".glb",
     "Gaussians in glTF 2.0 (KHR_gaussian_splatting)",
@@ -335,4 +337,5 @@ GLB = SceneFormat(
     axes="LUF",
     holds=FACTS,
     read_facts=read_glb_facts,
+    read_unused=read_glb_unused,
 )

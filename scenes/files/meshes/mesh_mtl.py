@@ -12,6 +12,7 @@ from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.images.image_decoding import opened_image
 from luxel.scenes.files.images.image_files import as_rgb
 from luxel.scenes.files.reading import read_bytes
+from luxel.scenes.files.text import decode_text
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +75,7 @@ def _images(file: Path) -> dict[str, str | None]:
         )
     images: dict[str, str | None] = {}
     name = None
-    for line in data.decode("utf-8", "replace").splitlines():
+    for line in decode_text(data).splitlines():
         word, _, rest = line.strip().partition(" ")
         if word == "newmtl":
             name = rest.strip()

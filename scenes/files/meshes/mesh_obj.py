@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -75,7 +76,7 @@ def obj_polygons(path: Path, data: bytes, textures: bool = False) -> Polygons:
 
 def _parsed(path: Path, data: bytes) -> _Text:
     out = _Text()
-    text = data.replace(b"\\\r\n", b" ").replace(b"\\\n", b" ")
+    text = data.removeprefix(codecs.BOM_UTF8).replace(b"\\\r\n", b" ").replace(b"\\\n", b" ")
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
         match words[0] if words else b"":

@@ -7,6 +7,7 @@ them, rotations as 2 + 3 x 10 bits, colours and opacities as 4 x 8 bits; ``sh`` 
 
 from __future__ import annotations
 
+import re
 from itertools import product
 from pathlib import Path
 
@@ -17,7 +18,9 @@ from luxel.render.primitives import Gaussians
 from luxel.render.primitives.gaussians import SH_C0
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import HEADER_LIMIT, TYPES, write_atomically
+from luxel.scenes.files.quantised.clipping import Clipping
 from luxel.scenes.files.quantised.quantisation import (
+    FAR,
     LOGITS,
     ROWS,
     SMALLEST,
@@ -31,8 +34,11 @@ from luxel.scenes.files.quantised.quantisation import (
     unit_quats,
 )
 from luxel.scenes.files.reading import open_file, read_bytes, reading
-from luxel.scenes.files.scene_format import SceneFormat
+from luxel.scenes.files.scene_facts import facts_in
+from luxel.scenes.files.scene_format import SceneFacts, SceneFormat
+from luxel.scenes.files.scenes.ply_columns import unused_columns, unused_comments, unused_elements
 from luxel.scenes.files.scenes.primitive_ply import REST, as_arrays
+from luxel.scenes.unused import Unused
 
 CHUNK = 256  # Gaussians
 _BOUNDS = tuple(
@@ -40,11 +46,16 @@ _BOUNDS = tuple(
     for part, axes in (("", "xyz"), ("scale_", "xyz"), ("", "rgb"))
 )  # of centres, scales, colours: three lower ones, three upper ones
 PACKED = ("packed_position", "packed_rotation", "packed_scale", "packed_color")
+READ = {"chunk": {name for part in _BOUNDS for name in part}, "vertex": set(PACKED), "sh": set[str]()}
 THIRDS = (21, 11, 0), (2047, 1023, 2047)  # shifts and masks of three numbers in 32 bits
 BYTES = (24, 16, 8, 0), (255, 255, 255, 255)  # of four
 TENTHS = (20, 10, 0), (1023, 1023, 1023)  # of the components of a rotation
 MAX_SCALE = 20.0  # logarithms of scales are stored from -20 to 20
 REST_RANGE, REST_LEVELS = 8.0, 256  # coefficients are stored from -4 to 4
+HALF_STEP = REST_RANGE / REST_LEVELS / 2
+# What is clipped, for messages.
+SCALES = f"scales ({np.exp(-MAX_SCALE):.2g} to {np.exp(MAX_SCALE):.2g})"
+COEFFICIENTS = f"spherical harmonics ({-REST_RANGE / 2:g} to {REST_RANGE / 2:g})"
 AGAIN = "Copy or export the file again."
 
 
@@ -57,9 +68,50 @@ def is_compressed_ply(path: Path) -> bool:
             head = file.read(HEADER_LIMIT)
     except (CaptureError, OSError):  # the reader raises the error
         return False
-    lines = [line.split() for line in head[: max(0, head.find(b"end_header"))].splitlines()]
+    lines = [line.split() for line in _lines(head)]
     elements = [line[1:2] for line in lines if line[:1] == [b"element"]]
     return lines[:1] == [[b"ply"]] and elements[:1] == [[b"chunk"]]
+
+
+def _lines(head: bytes) -> list[bytes]:
+    """The lines of a header, without the last."""
+    return head[: max(0, head.find(b"end_header"))].splitlines()
+
+
+def read_compressed_ply_facts(path: str | Path) -> SceneFacts:
+    """What the comments of a header say, see `luxel.scenes.files.scene_facts.facts_in`.
+
+    Raises:
+        CaptureError: the file cannot be read.
+    """
+    return facts_in(_comments(Path(path)))
+
+
+def read_compressed_ply_unused(path: str | Path) -> list[Unused]:
+    """Elements, properties and comments of a header that are not read.
+
+    Raises:
+        CaptureError: the file cannot be read.
+    """
+    path, elements, left = Path(path), {}, []
+    for words in (line.split() for line in _header_lines(path)):
+        match words:
+            case ["element", name, number] if number.isdecimal():
+                elements[name] = int(number)
+            case ["property", *_, name] if elements:
+                left += [name] if name not in READ.get(list(elements)[-1], {name}) else []
+    others = {name: count for name, count in elements.items() if name not in READ}
+    left = [name for name in left if not re.fullmatch(r"f_rest_\d+", name)]
+    return [*unused_columns(left), *unused_elements(others), *unused_comments(_comments(path))]
+
+
+def _header_lines(path: Path) -> list[str]:
+    with reading(path, "a compressed PLY file", AGAIN), open_file(path) as file:
+        return [line.decode("latin-1") for line in _lines(file.read(HEADER_LIMIT))]
+
+
+def _comments(path: Path) -> list[str]:
+    return [line.strip()[8:].strip() for line in _header_lines(path) if line.split()[:1] == ["comment"]]
 
 
 def load_compressed_ply(path: str | Path) -> Gaussians:
@@ -204,7 +256,7 @@ def save_compressed_ply(path: str | Path, gaussians: Gaussians) -> None:
     """Writes a compressed PLY file, along the Z-order curve, so that the bounds of chunks are narrow.
 
     Coefficients above degree 0 are in steps of 1 / 32 from -4 to 4, logarithms of scales from -20 to 20: others are
-    clipped.
+    clipped, and counted in a warning.
 
     Raises:
         CaptureError: the file cannot be written.
@@ -214,8 +266,14 @@ def save_compressed_ply(path: str | Path, gaussians: Gaussians) -> None:
     count, properties = gaussians.count, 3 * rest.shape[1]
     chunks = np.empty((-(-count // CHUNK), 3, 2, 3), "<f4")
     packed, harmonics = np.empty((count, 4), "<u4"), np.empty((count, properties), np.uint8)
+    clipping = Clipping(count)
     for rows in blocks(count, ROWS // CHUNK * CHUNK):
         index = order[rows]
+        clipping.add("positions", index, source["means"][index], -float(FAR), float(FAR))
+        clipping.add(SCALES, index, source["log_scales"][index], -MAX_SCALE, MAX_SCALE)
+        clipping.add(
+            COEFFICIENTS, index, rest[index], -REST_RANGE / 2 - HALF_STEP, REST_RANGE / 2 + HALF_STEP
+        )
         colours = np.float32(0.5) + np.float32(SH_C0) * finite(source["sh_dc"][index])
         values = np.stack(
             [
@@ -239,6 +297,7 @@ def save_compressed_ply(path: str | Path, gaussians: Gaussians) -> None:
         harmonics[rows] = to_levels(np.floor(np.clip(np.nan_to_num(share, nan=0.5), 0, 1) * REST_LEVELS))
     head = _header(len(chunks), count, properties)
     write_atomically(Path(path), [head, chunks.tobytes(), packed.tobytes(), harmonics.tobytes()])
+    clipping.report(Path(path))
 
 
 def _chunk_bounds(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -273,5 +332,7 @@ COMPRESSED_PLY = SceneFormat(
     load_compressed_ply,
     save_compressed_ply,
     primitives=(Gaussians,),
+    read_facts=read_compressed_ply_facts,
+    read_unused=read_compressed_ply_unused,
     recognises=is_compressed_ply,
 )

@@ -10,11 +10,14 @@ import torch
 from luxel.render.primitives.gaussians import SH_C0, Gaussians
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import write_atomically
-from luxel.scenes.files.quantised.quantisation import LOGITS, to_levels
+from luxel.scenes.files.quantised.clipping import Clipping
+from luxel.scenes.files.quantised.quantisation import LOGITS, to_levels, unit_quats
 from luxel.scenes.files.reading import read_bytes, reading
 from luxel.scenes.files.scene_format import SceneFormat
 from luxel.scenes.files.scenes.primitive_ply import as_arrays
 
+LARGEST = float(np.finfo(np.float32).max)
+COLOUR_LIMIT = (0.5 + 0.5 / 255) / SH_C0  # of coefficients
 LAYOUT = np.dtype([("mean", "<f4", 3), ("scale", "<f4", 3), ("rgba", "u1", 4), ("quat", "u1", 4)])
 
 
@@ -55,7 +58,8 @@ def _gaussians(path: Path, data: bytes) -> Gaussians:
 def save_splat(path: str | Path, gaussians: Gaussians) -> None:
     """Writes a .splat file, the largest and most opaque Gaussians first, as viewers that stream it expect.
 
-    Spherical harmonics above degree 0 are left out; colours, opacities and rotations are rounded to bytes.
+    Spherical harmonics above degree 0 are left out; colours, opacities and rotations are rounded to bytes. Colours
+    outside of 0 to 1, and scales beyond floats, are clipped, and counted in a warning.
 
     Raises:
         CaptureError: the file cannot be written.
@@ -65,13 +69,17 @@ def save_splat(path: str | Path, gaussians: Gaussians) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         scales = np.exp(arrays["log_scales"])
         order = np.argsort(-opacity * scales.astype(np.float64).prod(axis=1), kind="stable")
-    length = np.maximum(np.linalg.norm(arrays["quats"], axis=1, keepdims=True), np.float32(1e-12))
+    clipping, full = Clipping(gaussians.count), slice(None)
+    clipping.add("positions", full, arrays["means"], -LARGEST, LARGEST)
+    clipping.add("scales", full, scales, 0.0, LARGEST)
+    clipping.add("colours (0 to 1)", full, arrays["sh_dc"], -COLOUR_LIMIT, COLOUR_LIMIT)
     table = np.empty(gaussians.count, LAYOUT)
-    table["mean"], table["scale"] = arrays["means"], scales
+    table["mean"], table["scale"] = arrays["means"], np.clip(scales, 0, LARGEST)
     table["rgba"][:, :3] = to_levels(255 * (0.5 + SH_C0 * arrays["sh_dc"]))
     table["rgba"][:, 3] = to_levels(255 * opacity)
-    table["quat"] = to_levels(128 + 128 * arrays["quats"] / length)
+    table["quat"] = to_levels(128 + 128 * unit_quats(arrays["quats"]))
     write_atomically(Path(path), [table[order].tobytes()])
+    clipping.report(Path(path))
 
 
 SPLAT = SceneFormat(

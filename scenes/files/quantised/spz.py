@@ -2,12 +2,12 @@
 
 Specification: the documentation of Niantic's library spz (MIT). A header is followed by six arrays: centres in fixed
 point of 24 bits, opacities, colours, scales, rotations, spherical harmonics. In versions 2 and 3 all of it is one gzip
-stream; a file of version 4 has the header, a table of sizes, and a zstd frame for each array that is not empty.
+stream; a file of version 4 has the header, a table of sizes, and a zstd frame for each array that is not empty. Where a
+flag says so, extensions follow the header of version 4 and the arrays of earlier ones: a type, a length, as many bytes.
 """
 
 from __future__ import annotations
 
-import logging
 import math
 import struct
 import zlib
@@ -23,6 +23,7 @@ from luxel.render.primitives import Gaussians
 from luxel.render.storage.reading import LARGE, available_memory
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import write_atomically
+from luxel.scenes.files.quantised.clipping import Clipping
 from luxel.scenes.files.quantised.quantisation import (
     LOGITS,
     SMALLEST,
@@ -37,19 +38,36 @@ from luxel.scenes.files.quantised.quantisation import (
 from luxel.scenes.files.reading import check_file, open_file, read_bytes, reading
 from luxel.scenes.files.scene_format import SceneFacts, SceneFormat
 from luxel.scenes.files.scenes.primitive_ply import as_arrays
-
-log = logging.getLogger(__name__)
+from luxel.scenes.unused import LOST, OTHER, Unused
 
 HEADER = struct.Struct(
     "<4s2I4B"
 )  # magic, version, count, SH degree, fraction bits, flags, arrays (version 4)
 TABLE_AT = struct.Struct("<I12x")  # of version 4 after it: offset of the table of sizes
 MAGIC, GZIP = b"NGSP", b"\x1f\x8b"
-ANTIALIASED = 1  # flag
+ANTIALIASED, EXTENDED = 1, 2  # flags
+RECORD = struct.Struct("<2I")  # before an extension: its type, and its bytes
+COORDINATES = 0xADBE0003  # extension SPZ_ADOBE_coordinate_system: a number, whose meaning is an index of AXES
+AXES = (
+    *("RUB", "LDB", "RDB", "LUB", "RUB", "LDF", "RDF", "LUF", "RUF"),
+    *("LFD", "RFD", "LFU", "RFU", "LBD", "RBD", "LBU", "RBU"),
+)
+EXTENSIONS = {  # others that are known: what they hold, and the harm of leaving it out
+    0xADBE0001: ("how coefficients were rounded", None),
+    0xADBE0002: ("limits of the camera's orbit (SPZ_ADOBE_safe_orbit_camera)", OTHER),
+    0x4E530001: ("where the scene stands on the earth (SPZ_NIANTIC_georeference)", LOST),
+}
+MAX_EXTENSIONS = 1 << 20  # bytes of all of them that are read
 MAX_DEGREE = 4  # of the format; luxel has 3
 FRACTION_BITS, LARGEST = 30, (1 << 23) - 1  # of fixed point: most that readers shift by, largest number
 SCALE_STEPS, MIN_SCALE = 16, -10.0  # logarithms of scales: steps of 1 / 16 from -10
+MAX_SCALE, HALF_STEP = MIN_SCALE + 255 / SCALE_STEPS, 0.5 / SCALE_STEPS
+# What is clipped, for messages.
+POSITIONS = "positions (24 bits)"
+SCALES = f"scales ({np.exp(MIN_SCALE):.2g} to {np.exp(MAX_SCALE):.3g})"
+COLOURS, COEFFICIENTS = "colours", "spherical harmonics (-1 to 1)"
 COLOUR = 0.15  # colours are 0.5 + 0.15 dc: a wider range than with the constant of degree 0
+COLOUR_LIMIT = (0.5 + 0.5 / 255) / COLOUR
 ROTATION_STEPS = 511  # a component of a rotation has 9 bits and a sign
 # Bytes that a compressed byte stands for at most, and that any file may stand for beside.
 RATIO, SLACK = 1032, 1 << 24
@@ -74,9 +92,9 @@ class _Header(NamedTuple):
 
 
 def load_spz(path: str | Path) -> Gaussians:
-    """Gaussians of an SPZ file of version 2, 3 or 4, in its axes (RUB).
+    """Gaussians of an SPZ file of version 2, 3 or 4, in its own axes, see `read_spz_axes`.
 
-    Coefficients of degree 4 are left out, with a warning.
+    Coefficients of degree 4 are left out, see `read_spz_unused`.
 
     Raises:
         CaptureError: the file cannot be read, is of another version, or is cut short.
@@ -85,8 +103,6 @@ def load_spz(path: str | Path) -> Gaussians:
     with reading(path, "an SPZ file", AGAIN):
         data = read_bytes(path)
         header, stream = _header(path, data)
-        if header.degree > 3:
-            log.warning("%s: spherical harmonics of degree %d are left out.", path, header.degree)
         _check_size(path, header, len(data))
         if header.version == 4:
             return _gaussians(header, _zstd_arrays(path, data, header))
@@ -104,6 +120,96 @@ def read_spz_facts(path: str | Path) -> SceneFacts:
     with reading(path, "an SPZ file", AGAIN), open_file(path) as file:
         header, _ = _header(path, file.read(HEAD))
         return SceneFacts(antialiased=bool(header.flags & ANTIALIASED))
+
+
+def read_spz_axes(path: str | Path) -> str:
+    """The axes of a file: RUB, or those of its extension SPZ_ADOBE_coordinate_system.
+
+    Raises:
+        CaptureError: the file cannot be read, or the extension names none that are defined.
+    """
+    path = Path(path)
+    for kind, payload in _extensions(path)[1]:
+        if kind == COORDINATES:
+            number = int.from_bytes(payload[:4], "little") if len(payload) >= 4 else len(AXES)
+            if number >= len(AXES):
+                raise CaptureError(
+                    f"{path}: its extension of the coordinate system has the value {number}, and {len(AXES) - 1} is "
+                    "the highest that is defined.",
+                    "Give the axes yourself: --scene-axes RUB, or others.",
+                )
+            return AXES[number]
+    return AXES[0]
+
+
+def read_spz_unused(path: str | Path) -> list[Unused]:
+    """Coefficients above degree 3, and flags and extensions that luxel does not know.
+
+    Raises:
+        CaptureError: the file cannot be read.
+    """
+    header, extensions = _extensions(Path(path))
+    out = []
+    if header.degree > 3:
+        out.append(
+            Unused(
+                "spherical harmonics",
+                header.degree - 3,
+                f"degree {header.degree}",
+                f"Spherical harmonics of degree {header.degree} are left out: luxel has degree 3, so colours change "
+                "less with the direction.",
+                harm=LOST,
+            )
+        )
+    if flags := header.flags & ~(ANTIALIASED | EXTENDED):
+        out.append(
+            Unused(
+                "flags", flags.bit_count(), hex(flags), f"The flags {flags:#x} of its header are not known."
+            )
+        )
+    unread = [kind for kind, _ in extensions if kind != COORDINATES]
+    for kind in dict.fromkeys(unread):
+        about, harm = EXTENSIONS.get(kind, ("what luxel does not know", LOST))
+        if harm is not None:
+            said = f"The extension {kind:#010x} is not read; it holds {about}."
+            out.append(Unused(f"extension {kind:#010x}", unread.count(kind), hex(kind), said, harm=harm))
+    return out
+
+
+def _extensions(path: Path) -> tuple[_Header, list[tuple[int, bytes]]]:
+    """The header and the extensions of a file: type and content."""
+    check_file(path)
+    with reading(path, "an SPZ file", AGAIN):
+        with open_file(path) as file:
+            head = file.read(HEAD)
+        header, _ = _header(path, head)
+        if not header.flags & EXTENDED:
+            return header, []
+        data = read_bytes(path)
+        if header.version == 4:
+            (end,) = TABLE_AT.unpack_from(data, HEADER.size)
+            block = data[HEADER.size + TABLE_AT.size : end][:MAX_EXTENSIONS]
+        else:
+            header, stream = _header(path, data)
+            _check_size(path, header, len(data))
+            block = _after_arrays(data, stream, header.count * sum(header.widths))
+    out, at = [], 0
+    while at + RECORD.size <= len(block):
+        kind, size = RECORD.unpack_from(block, at)
+        out.append((kind, block[at + RECORD.size : at + RECORD.size + size]))
+        at += RECORD.size + size
+    return header, out
+
+
+def _after_arrays(data: bytes, stream: zlib._Decompress | None, total: int) -> bytes:
+    """What follows ``total`` bytes of arrays in a file of version 2 or 3."""
+    if stream is None:
+        return data[HEADER.size + total :][:MAX_EXTENSIONS]
+    rest = stream.unconsumed_tail
+    while total > 0 and rest and not stream.eof:  # block by block: only what follows them is needed
+        total -= len(stream.decompress(rest, min(total, SLACK)))
+        rest = stream.unconsumed_tail
+    return stream.decompress(rest, MAX_EXTENSIONS)
 
 
 def _header(path: Path, data: bytes) -> tuple[_Header, zlib._Decompress | None]:
@@ -251,7 +357,8 @@ def save_spz(
     """Writes an SPZ file, with 8 bits for each coefficient.
 
     Centres have as many fraction bits as leave capacity for the largest of them. Logarithms of scales are from -10 to
-    5.94, colours 0.5 + 0.15 dc from 0 to 1, coefficients above degree 0 from -1 to 1: others are clipped.
+    5.94, colours 0.5 + 0.15 dc from 0 to 1, coefficients above degree 0 from -1 to 1: others are clipped, and counted
+    in a warning.
 
     Args:
         path: of the file.
@@ -265,7 +372,8 @@ def save_spz(
     path = Path(path)
     if version not in (3, 4):
         raise CaptureError(f"{path}: luxel writes no SPZ of version {version}.", "Choose version 3 or 4.")
-    bits, arrays = _arrays(as_arrays(gaussians))
+    clipping = Clipping(gaussians.count)
+    bits, arrays = _arrays(as_arrays(gaussians), clipping)
     flags = ANTIALIASED if facts and facts.antialiased else 0
     head = MAGIC, version, gaussians.count, gaussians.sh_degree, bits, flags
     filled = [array for array in arrays if array.size]
@@ -273,6 +381,7 @@ def save_spz(
         write_atomically(path, _zstd_chunks(head, filled))
     else:
         write_atomically(path, _gzip_chunks(HEADER.pack(*head, 0), filled))
+    clipping.report(path)
 
 
 def _gzip_chunks(head: bytes, arrays: list[np.ndarray]) -> Iterator[bytes]:
@@ -293,7 +402,7 @@ def _zstd_chunks(head: tuple, arrays: list[np.ndarray]) -> Iterator[bytes]:
     yield from frames
 
 
-def _arrays(source: dict[str, np.ndarray]) -> tuple[int, list[np.ndarray]]:
+def _arrays(source: dict[str, np.ndarray], clipping: Clipping) -> tuple[int, list[np.ndarray]]:
     """The fraction bits and the six arrays of a file, uint8."""
     count, means = len(source["means"]), source["means"]
     far = float(np.abs(means[np.isfinite(means)]).max(initial=0))
@@ -303,6 +412,10 @@ def _arrays(source: dict[str, np.ndarray]) -> tuple[int, list[np.ndarray]]:
     out = [np.empty((count, width), np.uint8) for width in widths]
     centres, opacities, colours, scales, rotations, harmonics = out
     for rows in blocks(count):
+        clipping.add(POSITIONS, rows, means[rows], -LARGEST / 2.0**bits, LARGEST / 2.0**bits)
+        clipping.add(SCALES, rows, source["log_scales"][rows], MIN_SCALE - HALF_STEP, MAX_SCALE + HALF_STEP)
+        clipping.add(COLOURS, rows, source["sh_dc"][rows], -COLOUR_LIMIT, COLOUR_LIMIT)
+        clipping.add(COEFFICIENTS, rows, rest[rows], -128.5 / 128, 127.5 / 128)
         centres[rows] = _bytes_of_centres(means[rows], bits)
         opacities[rows, 0] = opacity_levels(source["opacity_logits"][rows])
         colours[rows] = to_levels(255 * (0.5 + COLOUR * finite(source["sh_dc"][rows])))
@@ -340,4 +453,6 @@ SPZ = SceneFormat(
     axes="RUB",
     holds=("antialiased",),
     read_facts=read_spz_facts,
+    read_axes=read_spz_axes,
+    read_unused=read_spz_unused,
 )

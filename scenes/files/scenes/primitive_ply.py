@@ -26,6 +26,9 @@ from luxel.scenes.files.ply import (
 from luxel.scenes.files.reading import check_file, open_file, reading
 from luxel.scenes.files.scene_facts import comments_of, facts_in
 from luxel.scenes.files.scene_format import FACTS, LABEL, SceneFacts, SceneFormat
+from luxel.scenes.files.scenes.filter_3d import with_filter
+from luxel.scenes.files.scenes.ply_columns import FILTER, FILTERED, header_of, refuse_other_scenes, unused_in
+from luxel.scenes.unused import Unused
 
 CPU_ROWS, GPU_ROWS = 1 << 14, 1 << 16  # that are written at a time
 REST = (0, 9, 24, 45)  # properties of spherical harmonics above degree 0, by degree
@@ -49,6 +52,7 @@ def load_primitive_ply(path: str | Path, primitive: str | None = None) -> Parame
 def _primitives(path: Path, spec: PrimitiveSpec) -> Parameters:
     """The primitives of a file."""
     vertices = read_vertices(path)
+    refuse_other_scenes(path, vertices.dtype.names or (), spec)
     arrays = {
         part.parameter: _coefficients(path, vertices, part, spec)
         if part.parameter == "sh_rest"
@@ -56,6 +60,8 @@ def _primitives(path: Path, spec: PrimitiveSpec) -> Parameters:
         for part in sorted(spec.columns, key=lambda part: part.parameter == "sh_rest")
         if part.parameter
     }
+    if spec.name == FILTERED and FILTER in (vertices.dtype.names or ()):
+        arrays |= with_filter(arrays["log_scales"], arrays["opacity_logits"], vertices[FILTER])
     tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
     return spec.engine.parameters(**tensors)
 
@@ -114,15 +120,25 @@ def _side_by_side(columns: list[Tensor], start: int, most: int) -> Tensor:
 
 
 def read_ply_facts(path: str | Path) -> SceneFacts:
-    """What the comments of a header say, those of luxel and nerfstudio's "Vertical Axis".
+    """What the comments of a header say, see `luxel.scenes.files.scene_facts.facts_in`.
 
     Raises:
         CaptureError: the file cannot be read.
     """
     path = Path(path)
-    check_file(path)
-    with reading(path, "a PLY file of primitives", EXPORT_AGAIN), open_file(path) as file:
-        return facts_in(read_header(path, file.read(HEADER_LIMIT)).comments)
+    with reading(path, "a PLY file of primitives", EXPORT_AGAIN):
+        return facts_in(header_of(path).comments)
+
+
+def read_ply_unused(path: str | Path) -> list[Unused]:
+    """What the header of a file announces that `load_primitive_ply` and `read_ply_facts` do not use.
+
+    Raises:
+        CaptureError: the file cannot be read.
+    """
+    path = Path(path)
+    with reading(path, "a PLY file of primitives", EXPORT_AGAIN):
+        return unused_in(header_of(path), recognise(path))
 
 
 def recognise(path: Path) -> PrimitiveSpec:
@@ -210,4 +226,5 @@ PLY = SceneFormat(
     options=("labels",),
     holds=FACTS,
     read_facts=read_ply_facts,
+    read_unused=read_ply_unused,
 )

@@ -15,6 +15,8 @@ from luxel.scenes.files.ply import EXPORT_AGAIN, write_atomically
 from luxel.scenes.files.reading import check_file, read_bytes, reading
 from luxel.scenes.files.scene_facts import facts_from, in_words
 from luxel.scenes.files.scene_format import FACTS, LABEL, SceneFacts, SceneFormat
+from luxel.scenes.files.scenes.ply_columns import unused_columns
+from luxel.scenes.unused import Unused, things_are
 
 SINGLE_OR_LESS = {torch.float16, torch.bfloat16, torch.float32}  # read as float32, also mixed
 
@@ -72,7 +74,7 @@ def halved(tensor: Tensor) -> Tensor:
 
 
 def load_safetensors(path: str | Path) -> Parameters:
-    """The primitives of a file; the names of its tensors must be those of one primitive.
+    """The primitives of a file; its tensors must be those of a primitive, others are not read.
 
     Float16, bfloat16 and mixtures of these with float32 become float32; float64 stays.
 
@@ -100,14 +102,42 @@ def read_safetensors_facts(path: str | Path) -> SceneFacts:
         return facts_from(file.metadata() or {})
 
 
+def read_safetensors_unused(path: str | Path) -> list[Unused]:
+    """Tensors and metadata of a file that are not read.
+
+    Raises:
+        CaptureError: the file cannot be read.
+    """
+    from safetensors import safe_open
+
+    path = Path(path)
+    check_file(path)
+    with reading(path, "a safetensors file", EXPORT_AGAIN), safe_open(str(path), framework="numpy") as file:
+        names, metadata = list(file.keys()), file.metadata() or {}
+    own = max(
+        (spec.engine.parameters.names for spec in PRIMITIVES.values()),
+        key=lambda known: len(known) if set(known) <= set(names) else 0,
+    )
+    left = [key for key in metadata if key not in ("format", "primitive", *FACTS)]
+    out = unused_columns((name for name in names if name not in own), "tensor")
+    if left:
+        said = f"{things_are(left, 'entry', 'entries', ' of its metadata')} not read."
+        out.append(Unused("metadata", len(left), left[0], said))
+    return out
+
+
 def _parameters(path: Path, tensors: dict[str, Tensor]) -> Parameters:
     """The primitives of the tensors of a file."""
     known = [spec.engine.parameters for spec in PRIMITIVES.values()]
     tensors = {name: tensor for name, tensor in tensors.items() if name != LABEL}
-    named = [spec for spec in PRIMITIVES.values() if set(spec.engine.parameters.names) == set(tensors)]
+    named = [spec for spec in PRIMITIVES.values() if set(spec.engine.parameters.names) <= set(tensors)]
+    size = max((len(spec.engine.parameters.names) for spec in named), default=0)
+    named = [spec for spec in named if len(spec.engine.parameters.names) == size]
     parameters = next(
         (spec.engine.parameters for spec in [s for s in named if _fits(s, tensors)] or named), None
     )
+    if parameters is not None:  # others are named by `read_safetensors_unused`
+        tensors = {name: tensors[name] for name in parameters.names}
     if parameters is None:
         expected = "; ".join(f"{cls.noun} have {', '.join(cls.names)}" for cls in known)
         raise CaptureError(
@@ -140,4 +170,5 @@ SAFETENSORS = SceneFormat(
     options=("half", "labels"),
     holds=FACTS,
     read_facts=read_safetensors_facts,
+    read_unused=read_safetensors_unused,
 )

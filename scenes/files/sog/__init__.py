@@ -9,9 +9,10 @@ instead of codebooks, is read.
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.scenes.files.scene_format import SceneFormat
 from luxel.scenes.files.sog.containers import META, is_folder
-from luxel.scenes.files.sog.decode import load_sog, read_sog_facts
+from luxel.scenes.files.sog.decode import load_sog, read_sog_facts, read_sog_unused
 from luxel.scenes.files.sog.encode import save_sog, save_sog_folder, sog_bundle
 from luxel.scenes.files.sog.html_page import HTML
+from luxel.scenes.files.sog.streamed import STREAMED_SOG
 
 SOG = SceneFormat(
     ".sog",
@@ -21,6 +22,7 @@ SOG = SceneFormat(
     primitives=(Gaussians,),
     holds=("antialiased",),
     read_facts=read_sog_facts,
+    read_unused=read_sog_unused,
     recognises=is_folder,
 )
 SOG_FOLDER = SceneFormat(  # read by SOG, which recognises it
@@ -31,4 +33,13 @@ SOG_FOLDER = SceneFormat(  # read by SOG, which recognises it
     holds=("antialiased",),
 )
 
-__all__ = ["HTML", "SOG", "SOG_FOLDER", "load_sog", "save_sog", "save_sog_folder", "sog_bundle"]
+__all__ = [
+    "HTML",
+    "SOG",
+    "SOG_FOLDER",
+    "STREAMED_SOG",
+    "load_sog",
+    "save_sog",
+    "save_sog_folder",
+    "sog_bundle",
+]

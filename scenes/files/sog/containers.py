@@ -24,7 +24,10 @@ from luxel.scenes.files.images.image_decoding import webp_size
 from luxel.scenes.files.ply import writable
 from luxel.scenes.files.reading import check_file, read_bytes
 
-META = "meta.json"
+META, INDEX = (
+    "meta.json",
+    "lod-meta.json",
+)  # of a scene, and of one in parts, see `luxel.scenes.files.sog.streamed`
 IMAGES = (
     *("means_l.webp", "means_u.webp", "scales.webp", "quats.webp", "sh0.webp"),
     *("shN_centroids.webp", "shN_labels.webp"),
@@ -50,7 +53,7 @@ def damaged(path: Path, reason: str) -> CaptureError:
 def is_folder(path: Path) -> bool:
     """Whether a path is the meta.json of a SOG scene, or the folder of one."""
     if path.name.lower().endswith(META):
-        return path.is_file()
+        return path.is_file() and path.name.lower() != INDEX
     file = path / META
     with suppress(OSError, ValueError, RecursionError):
         if path.is_dir() and file.is_file() and file.stat().st_size <= LARGEST_META:
@@ -99,6 +102,22 @@ def _entry(path: Path, archive: zipfile.ZipFile, size: int, name: str) -> bytes:
         raise damaged(path, f"{name[:80]!r} would have {info.file_size:,} bytes")
     with archive.open(info) as file:
         return file.read(info.file_size)
+
+
+def other_entries(path: Path, meta: dict[str, Any]) -> list[str]:
+    """Names of the files of a bundle that its meta.json does not name; of a folder none.
+
+    Raises:
+        CaptureError: the archive cannot be read.
+    """
+    if is_folder(path):
+        return []
+    sections = [section.get("files") for section in meta.values() if isinstance(section, dict)]
+    named = {str(name) for files in sections if isinstance(files, list) for name in files}
+    with zipfile.ZipFile(path) as archive:
+        return [
+            name for name in archive.namelist() if name != META and name not in named and name[-1:] != "/"
+        ]
 
 
 def check_count(path: Path, count: Any, size: int) -> int:

@@ -22,12 +22,24 @@ from luxel.scenes.files.sog.containers import (
     check_count,
     damaged,
     open_scene,
+    other_entries,
     read_pixels,
 )
+from luxel.scenes.unused import LOST, WRONG, Unused, things_are
 
 COEFFICIENTS = (0, 3, 8, 15)  # of spherical harmonics above degree 0, by degree
 PER_ROW = 64  # entries of the palette in a row of its image
 LARGEST_PALETTE = 1 << 16
+MODELS = {"antialiased": True, "default": False}  # entry of meta.json, and what it says of antialiasing
+KEYS = {"version", "asset", "count", "antialias", "model"}
+_LOOKUP = {"codebook", "mins", "maxs", "files", "shape", "dtype"}
+SECTIONS = {
+    "means": _LOOKUP,
+    "scales": _LOOKUP,
+    "quats": {*_LOOKUP, "encoding"},
+    "sh0": _LOOKUP,
+    "shN": {*_LOOKUP, "count", "bands", "quantization"},
+}
 LARGEST_FIRST = 252  # alpha of quaternions whose largest component is w; 253: x; 254: y; 255: z
 
 
@@ -43,14 +55,58 @@ def load_sog(path: str | Path) -> Gaussians:
 
 
 def read_sog_facts(path: Path) -> SceneFacts:
-    """Whether the scene was trained with antialiasing, where its meta.json says so.
+    """Whether the scene was trained with antialiasing, where its meta.json says so: "antialias" (luxel), or "model"
+    (splat-transform).
 
     Raises:
         CaptureError: it cannot be read.
     """
     with reading(path, "a SOG scene", EXPORT_AGAIN):
-        antialias = open_scene(path)[0].get("antialias")
-        return SceneFacts(antialiased=antialias if isinstance(antialias, bool) else None)
+        meta = open_scene(path)[0]
+    antialias, model = meta.get("antialias"), meta.get("model")
+    known = MODELS.get(model) if isinstance(model, str) else None
+    return SceneFacts(antialiased=antialias if isinstance(antialias, bool) else known)
+
+
+def read_sog_unused(path: Path) -> list[Unused]:
+    """Entries of meta.json, and files of a bundle, that luxel does not read.
+
+    Raises:
+        CaptureError: the scene cannot be read.
+    """
+    with reading(path, "a SOG scene", EXPORT_AGAIN):
+        meta = open_scene(path)[0]
+        files = other_entries(path, meta)
+    out, model = [], meta.get("model")
+    if model is not None and model not in MODELS:
+        out.append(
+            Unused(
+                "model",
+                1,
+                str(model)[:60],
+                f"The scene is of the model {str(model)[:60]!r}, and is drawn as plain Gaussians.",
+                "Give it as .ply: luxel reads the surfels of 2DGS there." if model == "2dgs" else "",
+                WRONG,
+            )
+        )
+    encoding = meta["quats"].get("encoding") if isinstance(meta.get("quats"), dict) else None
+    if encoding not in (None, "quaternion_packed"):
+        said = f"Rotations have the encoding {str(encoding)[:60]!r}, and are read as quaternion_packed."
+        out.append(Unused("encoding", 1, str(encoding)[:60], said, "Convert the scene to version 2.", WRONG))
+    left = [key for key in meta if key not in SECTIONS and key not in KEYS]
+    left += [
+        f"{name}.{key}"
+        for name, keys in SECTIONS.items()
+        for key in (meta[name] if isinstance(meta.get(name), dict) else ())
+        if key not in keys
+    ]
+    if left:
+        said = f"{things_are(left, 'entry', 'entries', ' of meta.json')} not read."
+        out.append(Unused("entries of meta.json", len(left), left[0], said, harm=LOST))
+    if files:
+        said = f"{things_are(files, 'file', of=' of the archive')} not read."
+        out.append(Unused("files of the archive", len(files), files[0], said))
+    return out
 
 
 @dataclass(frozen=True)

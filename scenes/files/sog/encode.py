@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 from concurrent.futures import ThreadPoolExecutor
 from math import ceil, sqrt
 from pathlib import Path
@@ -22,16 +23,19 @@ from luxel.scenes.files.sog.codebooks import indices, make_codebook, make_palett
 from luxel.scenes.files.sog.containers import META, meta_bytes, write_bundle, write_folder
 from luxel.scenes.files.sog.decode import COEFFICIENTS, LARGEST_FIRST, LARGEST_PALETTE, PER_ROW
 
+log = logging.getLogger(__name__)
+
 EFFORT = 4  # of the WebP encoder, 0 to 6
 
 
 def save_sog(path: str | Path, gaussians: Gaussians, facts: SceneFacts | None = None) -> None:
-    """Writes a bundle; Gaussians with parameters that are not finite are left out.
+    """Writes a bundle; Gaussians with parameters that are not finite are left out, and counted in a warning.
 
     Raises:
         CaptureError: the file cannot be written.
     """
     write_atomically(Path(path), [sog_bundle(gaussians, facts)])
+    say_left_out(Path(path), gaussians)
 
 
 def save_sog_folder(path: str | Path, gaussians: Gaussians, facts: SceneFacts | None = None) -> None:
@@ -41,6 +45,14 @@ def save_sog_folder(path: str | Path, gaussians: Gaussians, facts: SceneFacts | 
         CaptureError: a file cannot be written.
     """
     write_folder(Path(path), *_encoded(gaussians, facts))
+    say_left_out(Path(path), gaussians)
+
+
+def say_left_out(path: Path, gaussians: Gaussians) -> None:
+    """Logs how many Gaussians the format cannot hold."""
+    limited, _ = with_limits(gaussians)
+    if (broken := non_finite(limited)) is not None:
+        log.warning("%s: %s; they are left out.", path, broken.in_words(limited))
 
 
 def sog_bundle(gaussians: Gaussians, facts: SceneFacts | None = None) -> bytes:

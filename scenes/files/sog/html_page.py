@@ -19,7 +19,7 @@ from luxel.render.geometry.camera import Camera
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.scenes.files.ply import write_atomically
 from luxel.scenes.files.scene_format import SceneFacts, SceneFormat
-from luxel.scenes.files.sog.encode import sog_bundle
+from luxel.scenes.files.sog.encode import say_left_out, sog_bundle
 from luxel.scenes.files.sog.page_camera import Pose, pose_around, pose_of_view, upright
 
 VIEWER = Path(__file__).parents[2] / "data" / "supersplat-viewer"
@@ -78,6 +78,7 @@ def save_html_page(
     pose = pose or pose_around(gaussians)
     scene = sog_bundle(gaussians, facts)
     write_atomically(path, _page(path.stem, scene, settings(pose, background or (0.0, 0.0, 0.0))))
+    say_left_out(path, gaussians)
 
 
 def settings(pose: Pose, background: tuple[float, float, float]) -> dict[str, Any]:

@@ -11,9 +11,12 @@ import pytest
 from PIL import Image
 
 from luxel.scenes.captures.cameras import films
+from luxel.scenes.captures.films.film_state import FilmState
 from luxel.scenes.captures.panoramas import poses
 from luxel.scenes.captures.unposed import video
 
+FILM = FilmState(read=3, streams=[(8, 6)]).as_json()
+NOT_STATES = [{**FILM, "read": "3"}, {**FILM, "streams": [8, 6]}, {"read": 3}, {**FILM, "more": 1}, None]
 TIMES = {f"frame-{number:06d}.jpg": number / 10 for number in range(3)}
 
 
@@ -33,11 +36,14 @@ def write_frames(folder: Path) -> Path:
         ({"times": dict.fromkeys(TIMES, float("nan"))}, "has no times"),
         ({"times": dict.fromkeys(TIMES, "0")}, "has no times"),
         ({"warnings": [1]}, "has no warnings"),
+        *(({"film": state}, "this is no state of a film") for state in NOT_STATES),
     ],
 )
 def test_frames_of_videos(tmp_path: Path, changes: dict[str, Any], problem: str) -> None:
     write_frames(tmp_path / "images")
-    (tmp_path / "frames.json").write_text(json.dumps({"times": TIMES, "warnings": [], **changes}))
+    (tmp_path / "frames.json").write_text(
+        json.dumps({"times": TIMES, "warnings": [], "film": FILM, **changes})
+    )
     if not problem:
         assert video._read_frames(tmp_path)[1]["times"] == TIMES
         return
@@ -46,17 +52,18 @@ def test_frames_of_videos(tmp_path: Path, changes: dict[str, Any], problem: str)
 
 
 @pytest.mark.parametrize(
-    ("times", "problem"),
+    ("changes", "problem"),
     [
-        (TIMES, ""),
-        ({}, "does not have the frames"),
-        ({**TIMES, "/etc/hostname": 1.0}, "does not have the frames"),
-        (dict.fromkeys(TIMES, float("inf")), "has no times"),
+        ({}, ""),
+        ({"times": {}}, "does not have the frames"),
+        ({"times": {**TIMES, "/etc/hostname": 1.0}}, "does not have the frames"),
+        ({"times": dict.fromkeys(TIMES, float("inf"))}, "has no times"),
+        *(({"film": state}, "this is no state of a film") for state in NOT_STATES),
     ],
 )
-def test_frames_of_cameras(tmp_path: Path, times: dict[str, float], problem: str) -> None:
+def test_frames_of_cameras(tmp_path: Path, changes: dict[str, Any], problem: str) -> None:
     folder = write_frames(tmp_path / "camera")
-    (folder / "times.json").write_text(json.dumps(times))
+    (folder / "times.json").write_text(json.dumps({"times": TIMES, "film": FILM, **changes}))
     if not problem:
         assert films._read(folder).times == [*TIMES.values()]
         return

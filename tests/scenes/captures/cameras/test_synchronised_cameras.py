@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ import luxel.scenes as scenes
 from luxel.render.geometry.camera import Camera, Points
 from luxel.scenes.captures.cameras import films
 from luxel.scenes.captures.contents import SourceImage
+from luxel.scenes.captures.films.film import Film
 from luxel.scenes.captures.formats.colmap_writing import save_colmap
 from luxel.scenes.captures.lenses.lens import Lens
 from luxel.scenes.errors import CaptureError
@@ -130,8 +130,7 @@ def test_fewer_frames_are_taken_evenly_and_once(tmp_path: Path, monkeypatch: pyt
     with_points(tmp_path)
     capture = scenes.open(tmp_path, frames=3)
     assert len(capture.views) == COUNT * 3
-    assert sorted({view.time for view in capture.views}) == pytest.approx([0, 3 / RATE, 6 / RATE])
-    assert any("The cameras have 9 to 10 frames" in warning for warning in capture.warnings)
+    assert sorted({view.time for view in capture.views}) == pytest.approx([0, 4 / RATE, 8 / RATE])
 
     def refuse(*_: object) -> None:
         raise AssertionError("frames are written once")
@@ -217,14 +216,21 @@ def test_frames_of_another_size_are_refused(tmp_path: Path) -> None:
 def test_a_film_without_frames_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_films(tmp_path)
     calibrate_transforms(tmp_path)
-    whole = films.opened_video
+    whole = Film.frames
+    monkeypatch.setattr(
+        Film, "frames", lambda film: iter(()) if film.path.name == "cam02.mp4" else whole(film)
+    )
+    with pytest.raises(CaptureError, match=r"cam02\.mp4: there are no frames in this film"):
+        scenes.open(tmp_path)
 
-    @contextmanager
-    def without_frames(path: Path) -> Iterator[tuple[object, Iterator[object]]]:
-        with whole(path) as (stream, frames):
-            yield stream, (frame for frame in frames if path.name != "cam02.mp4")
 
-    monkeypatch.setattr(films, "opened_video", without_frames)
+def test_a_film_without_packets_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_films(tmp_path)
+    calibrate_transforms(tmp_path)
+    whole = Film.packets
+    monkeypatch.setattr(
+        Film, "packets", lambda film: iter(()) if film.path.name == "cam02.mp4" else whole(film)
+    )
     with pytest.raises(CaptureError, match=r"cam02\.mp4: there are no frames in this film"):
         scenes.open(tmp_path)
 

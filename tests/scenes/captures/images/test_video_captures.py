@@ -16,12 +16,12 @@ from PIL import Image, ImageFilter
 import luxel.scenes as scenes
 from luxel.render.geometry.camera import Camera
 from luxel.scenes.captures.colmap_process import features
+from luxel.scenes.captures.films.film import opened_film
 from luxel.scenes.captures.images import video_frames
 from luxel.scenes.captures.images.video_frames import (
     FrameMeasure,
     choose_frames,
     decode_frames,
-    opened_video,
     select,
 )
 from luxel.scenes.captures.poses import sfm
@@ -237,8 +237,8 @@ def test_playlists_are_no_videos(tmp_path: Path, moving: Path, name: str, suffix
     moving.rename(tmp_path / "clip.mp4")
     path = tmp_path / f"list{suffix}"
     path.write_text(PLAYLISTS[name])
-    with pytest.raises(scenes.CaptureError) as caught, opened_video(path) as (_, frames):
-        next(frames)
+    with pytest.raises(scenes.CaptureError) as caught, opened_film(path) as film:
+        next(film.frames())
     assert str(path) in caught.value.problem and "\n" not in str(caught.value)
 
 
@@ -251,5 +251,6 @@ def test_all_containers_are_read(tmp_path: Path, suffix: str) -> None:
         for number in range(4):
             container.mux(stream.encode(av.VideoFrame.from_ndarray(texture(3 * number), "rgb24")))
         container.mux(stream.encode(None))
-    with opened_video(tmp_path / f"film{suffix}") as (_, frames):
-        assert len(list(frames)) == 4
+    with opened_film(tmp_path / f"film{suffix}") as film:
+        assert len(list(film.frames())) == 4
+    assert film.state.lost == 0 and not film.state.cut_short

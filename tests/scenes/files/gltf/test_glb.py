@@ -108,6 +108,8 @@ def test_values_at_the_edge_of_floats(tmp_path: Path, caplog: pytest.LogCaptureF
     source.log_scales[:, 0] = torch.tensor([-200.0, -80, 0, 80, 200, 3])
     source.quats[0] = 0
     save_scene(tmp_path / "a.glb", source)
+    assert "1 of 6 Gaussians were clipped to what the format holds: scales" in caplog.text
+    caplog.clear()
     with caplog.at_level(logging.WARNING):
         back = load_scene(tmp_path / "a.glb")
     assert back.count == 6 and not caplog.records

@@ -190,7 +190,7 @@ def changed(**tensors: torch.Tensor | None) -> dict[str, torch.Tensor]:
     ("tensors", "message"),
     [
         (changed(times=None), "of no primitive .*4D Gaussians have means, times"),
-        (changed(more=torch.zeros(2)), "more, .* are of no primitive"),
+        (changed(times=None, more=torch.zeros(2)), "more, .* are of no primitive"),
         ({}, r"the tensors \(none\) are of no primitive"),
         (changed(times=torch.zeros(6)), r"times must be \[7\], got \[6\]"),
         (changed(rotors=torch.zeros(7, 4)), r"rotors must be \[7, 8\], got \[7, 4\]"),
