@@ -116,17 +116,24 @@ class SortedFiles:
             out[folders] = [name for name in present if name.lower() not in self._image_ends]
         return out
 
-    def images_below(self, base: Parts) -> list[Parts]:
-        """All images of the capture, used ones first, relative to a folder in it; by their names where it has none."""
+    def images_below(self, base: Parts) -> list[tuple[Parts, str]]:
+        """All images of the capture, used ones first: their paths relative to a folder in it, and absolute.
+
+        Where the folder has no used ones, all are taken, by their names.
+        """
         folder = os.path.join(self.listing.root, *base)
         used = [
-            Path(os.path.relpath(path, folder)).parts
+            (Path(os.path.relpath(path, folder)).parts, path)
             for path in sorted(self.listing.used)
             if is_image_name(os.path.basename(path)) and path.startswith(folder + os.sep)
         ]
-        used = [image for image in used if mask_folder_of(image[:-1]) is None]
-        used = used or [PurePosixPath(source.name).parts for source in self.contents.images]
-        return used + [file[len(base) :] for file in self.by_role[IMAGE] if file[: len(base)] == base]
+        used = [image for image in used if mask_folder_of(image[0][:-1]) is None]
+        used = used or [
+            (PurePosixPath(source.name).parts, os.path.abspath(source.path))
+            for source in self.contents.images
+        ]
+        others = [file for file in self.by_role[IMAGE] if file[: len(base)] == base]
+        return used + [(file[len(base) :], str(self.listing.path(file))) for file in others]
 
     def entry(
         self, files: Sequence[Parts], kind: str, thing: str, why: str, remedy: str = "", harm: int = OTHER

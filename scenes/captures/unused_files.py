@@ -108,7 +108,7 @@ def _images(files: SortedFiles) -> list[Unused]:
         files.by_role.pop(MASKED, []),
         "masked copies",
         "image",
-        "not used: by the name, the masked copy of one alongside",
+        "not used: masked copies of images alongside, by the name",
         "To train on such copies, open a folder with nothing else.",
     )
     without = {stem_of(file[-1]) for file in images} - files.image_stems
@@ -127,11 +127,11 @@ def _images(files: SortedFiles) -> list[Unused]:
         LOST if measured else OTHER,
     )
     for role, kind, what in (
-        (MAP, "maps", "normals, labels or another map"),
-        (THUMBNAIL, "thumbnails", "a thumbnail"),
-        (VERSION, "other versions", "another version of one that is used"),
+        (MAP, "maps", "normals, labels or other maps"),
+        (THUMBNAIL, "thumbnails", "thumbnails"),
+        (VERSION, "other versions", "other versions of used images"),
     ):
-        out += files.entry(files.by_role.pop(role, []), kind, "file", f"not used: by the name, {what}")
+        out += files.entry(files.by_role.pop(role, []), kind, "file", f"not used: {what}, by the name")
     return out
 
 

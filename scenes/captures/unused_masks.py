@@ -33,20 +33,20 @@ def unused_masks(files: SortedFiles) -> list[Unused]:
     two = ""
     for folder, inside in by_folder.items():
         images = files.images_below(folder[:-1])
-        matches = match_masks(images, [mask[len(folder) :] for mask in inside])
+        matches = match_masks([image for image, _ in images], [mask[len(folder) :] for mask in inside])
         unmatched += [inside[row] for row in matches.unmatched]
         ambiguous += [inside[row] for row in matches.ambiguous]
         spare += [inside[row] for row in matches.spare]
         for rows in list(matches.ambiguous.values())[:1]:
-            two = two or " and ".join("/".join(images[row]) for row in rows[:2])
+            two = two or " and ".join("/".join(images[row][0]) for row in rows[:2])
         for image, row in matches.of_image.items():
-            path = os.path.join(files.listing.root, *folder[:-1], *images[image])
+            path = images[image][1]
             if path in with_mask:
                 spare.append(inside[row])
             elif path in files.listing.used:
                 distant.append(inside[row])
     harm = WRONG if missing else OTHER
-    image = next(iter(files.images_below(())), ("0000.jpg",))
+    image, _ = files.images_below(())[0]
     named = "/".join(("masks", *image[1:-1], os.path.splitext(image[-1])[0])) + ".png"
     types = [mask for mask in masks if not is_mask_image(mask[-1])]
     like = [*files.by_role.pop(MASK, []), *files.by_role.pop(LIKE_MASK, [])]

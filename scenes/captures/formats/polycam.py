@@ -84,7 +84,7 @@ def read_polycam(path: Path, options: ReadOptions) -> CaptureContents:
         depth = cameras.parent / DEPTH / f"{file.stem}.png"
         source.depth = depth if depth.is_file() else None
         sources.append(source)
-    used = {cameras, *(cameras.parent / name for name, _ in PAIRS), cameras.parent / CONFIDENCE}
+    used = {cameras.parent / name for pair in PAIRS for name in pair} | {cameras.parent / CONFIDENCE}
     used |= {folder / "mesh_info.json" for folder in (path, cameras.parent.parent)}
     return CaptureContents("Polycam raw export", sources, used_files=used)
 
