@@ -31,6 +31,7 @@ from luxel.scenes.captures.images.images import (
     target_size,
     undistorted_reader,
 )
+from luxel.scenes.captures.images.mask_files import mask_folders
 from luxel.scenes.captures.images.masks import are_cutouts, find_masks, have_transparency, mask_of
 from luxel.scenes.captures.lenses.stored_lenses import distorted_camera, lens_row
 from luxel.scenes.captures.panorama_options import PanoramaOptions
@@ -324,6 +325,8 @@ def _mask_use(root: Path, contents: CaptureContents, masks: str) -> str:
     """How alpha channels and masks of the capture are used: "cutout", "ignore" or "none"."""
     sources = contents.images
     if masks == "none":
+        contents.used_files |= {source.mask for source in sources if source.mask is not None}
+        contents.used_files |= set(mask_folders(root, [source.path for source in sources]))
         for source in sources:
             source.mask = None
         return "none"

@@ -45,6 +45,7 @@ MODEL_NUMBERS = (
     ("EUCM", 6),
     ("EQUIRECTANGULAR", 2),
 )
+MODEL_FILES = ("cameras", "images", "points3D")
 CUT_SHORT = "Copy or export the model again."
 
 
@@ -175,6 +176,7 @@ def read_colmap(
     points = read.points if len(read.points.xyz) else None
     error = read.reprojection_error
     contents = CaptureContents(COLMAP.name, sources, points=points, reprojection_error=error)
+    contents.used_files |= {folder / f"{name}{suffix}" for name in MODEL_FILES for suffix in (".bin", ".txt")}
     contents.warnings += elsewhere(root, [name for name, _, _ in read.images], f"The COLMAP model {folder}")
     return contents
 

@@ -298,12 +298,14 @@ def points_of(folder: Path, document: Document, contents: CaptureContents) -> Po
     if given is not None:
         path = inside_capture(folder, given, "ply_file_path")
         if path.is_file():
+            contents.used_files.add(path)
             contents.unused += unused_of_points(path)
             return load_points(path, double=True)
         contents.warnings.append(f"The point cloud {path} that transforms.json names is missing.")
     path = next((folder / name for name in POINT_FILES if (folder / name).is_file()), None)
     if path is None:
         return None
+    contents.used_files.add(path)
     contents.unused += unused_of_points(path)
     return load_points(path, double=True)
 
