@@ -309,7 +309,7 @@ def points_of(folder: Path, document: Document, contents: CaptureContents) -> Po
         return None
     contents.used_files.add(path)
     contents.unused += unused_of_points(path)
-    return load_points(path)
+    return load_points(path, double=True)
 
 
 def _named_split(folder: Path, document: Document, contents: CaptureContents) -> None:

@@ -99,6 +99,7 @@ def estimate_poses(
         _read(target, folder, files)  # poses that are refused are not stored
 
     contents = cache.result(f"sfm-{key}", lambda model: _read(model, folder, files), make)
+    contents.used_files = set(files)
     if cut_object:
         masks = {source.name: source.mask for source in sources}
         for image in contents.images:

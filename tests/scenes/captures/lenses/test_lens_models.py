@@ -21,9 +21,9 @@ from luxel.scenes.captures.lenses.lens import (
     distort_points,
     pinhole_of,
     undistort_points,
-    undistortion_maps,
 )
 from luxel.scenes.captures.lenses.lens_models import EQUIRECTANGULAR, OPENCV_K4
+from luxel.scenes.captures.lenses.undistortion import undistortion_maps
 from luxel.scenes.captures.open_capture import read_contents
 from luxel.scenes.errors import CaptureError
 
