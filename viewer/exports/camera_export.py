@@ -6,7 +6,8 @@ from pathlib import Path
 
 from luxel.scenes import ReadOptions
 from luxel.scenes.captures.contents import shorten_names
-from luxel.scenes.captures.formats.colmap_writing import save_colmap
+from luxel.scenes.captures.formats.colmap import COLMAP
+from luxel.scenes.captures.formats.colmap_writing import names_beside_images, save_colmap
 from luxel.scenes.captures.open_capture import read_contents
 from luxel.viewer.progress import opening
 from luxel.viewer.scene_loading.capture_options import load_origin
@@ -16,8 +17,9 @@ from luxel.viewer.scene_loading.learned_views import refined_views, refines_pose
 def write_cameras(run: Path, out: Path, capture: Path | None = None, *, force: bool = False) -> str:
     """Writes the cameras and points that a run was trained on; returns what was written, in words.
 
-    The lenses are those of the original images. Poses are those of the training: refined by bundle adjustment with
-    `--poses refine`, and of the training views as they were learnt with `--refine-poses`.
+    The names of the images are relative to their folder images/, beside which programs expect the model. The lenses
+    are those of the original images. Poses are those of the training: refined by bundle adjustment with `--poses
+    refine`, and of the training views as they were learnt with `--refine-poses`.
 
     Args:
         run: folder of the run.
@@ -49,6 +51,9 @@ def write_cameras(run: Path, out: Path, capture: Path | None = None, *, force: b
         names = shorten_names(contents.images)
         for image in contents.images:
             image.world_to_cam = poses.get(names[image.name], image.world_to_cam)
+    names = names_beside_images(contents.images, relative=contents.format == COLMAP.name)
+    for image in contents.images:
+        image.name = names[image.name]
     save_colmap(out, contents.images, points, force=force)
     of_these = " with refined poses" if refined else ""
     return f"{len(contents.images)} cameras{of_these} and {len(points.xyz):,} points"
