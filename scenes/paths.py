@@ -254,7 +254,13 @@ def save_path(
     write_atomically(Path(path), [path_json(cameras, fps=fps, times=times)])
 
 
-def path_json(cameras: Sequence[Camera], *, fps: float = 24.0, times: Sequence[float] = ()) -> bytes:
+def path_json(
+    cameras: Sequence[Camera],
+    *,
+    fps: float = 24.0,
+    times: Sequence[float] = (),
+    shift: Sequence[float] | None = None,
+) -> bytes:
     """A camera path as JSON: OpenGL camera-to-world matrices, row major, and vertical fields of view in degrees.
 
     The intrinsics are added as fx, fy, cx, cy, which other programs ignore, and each camera's time as render_time.
@@ -263,6 +269,8 @@ def path_json(cameras: Sequence[Camera], *, fps: float = 24.0, times: Sequence[f
         cameras: single cameras.
         fps: frames per second of a video along the path.
         times: timestamp of each camera; empty for static scenes.
+        shift: what was subtracted from the coordinates of the scene, [3]; the file has those of the world. None:
+            nothing.
 
     Raises:
         ValueError: there are no cameras, or not as many times as cameras.
@@ -274,6 +282,8 @@ def path_json(cameras: Sequence[Camera], *, fps: float = 24.0, times: Sequence[f
     entries = []
     for camera in cameras:
         pose = camera.cam_to_world.detach().cpu().double().numpy() @ OPENGL_TO_OPENCV
+        if shift is not None:
+            pose[:3, 3] += shift
         lens = [float(value) for value in camera.intrinsics.tolist()]
         fov = math.degrees(2 * math.atan(0.5 * camera.height / lens[1]))
         entries.append(
@@ -304,8 +314,12 @@ HARMLESS = ("keyframes", "seconds", "is_cycle", "smoothness_value", "default_fov
 OF_KEYFRAMES = ("aspect", "focal_length", "rotation", "position", "name")
 
 
-def load_path(path: str | Path) -> CameraPath:
+def load_path(path: str | Path, shift: Sequence[float] | None = None) -> CameraPath:
     """Reads a camera path of luxel or nerfstudio.
+
+    Args:
+        path: of the file.
+        shift: what is subtracted from its coordinates, [3], as it was from those of the scene. None: nothing.
 
     Raises:
         CaptureError: the file cannot be read, a camera in it is invalid, or is no pinhole camera.
@@ -333,6 +347,8 @@ def load_path(path: str | Path) -> CameraPath:
                 )
             flat = np.array(matrix, dtype=float)
             pose = rigid_from_matrix(flat.reshape(4, 4), where) @ OPENGL_TO_OPENCV
+            if shift is not None:
+                pose[:3, 3] -= shift
             if not 0 < fov < 180:
                 raise CaptureError(
                     f"{where}: a field of view of {fov} degrees is not between 0 and 180.", REMEDY
