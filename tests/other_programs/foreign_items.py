@@ -27,7 +27,7 @@ def word(random: np.random.Generator, length: int = 6) -> str:
 
 
 def image(random: np.random.Generator, kind: str = "PNG") -> bytes:
-    """A small picture in colours."""
+    """A small image in colours."""
     file = io.BytesIO()
     Image.fromarray(random.integers(0, 256, (12, 16, 3), np.uint8)).save(file, kind)
     return file.getvalue()
@@ -68,16 +68,19 @@ def noise(random: np.random.Generator) -> bytes:
 
 
 def jpeg(random: np.random.Generator) -> bytes:
-    """A picture as JPEG."""
+    """An image as JPEG."""
     return image(random, "JPEG")
 
 
 FAMILIES = {
     "other files": Family(("other files",), (".dat", ".zzz", ".sqlite", ".rar", ".gpx", ".srt", ""), noise),
     "photographs": Family(
-        ("images without a pose", "images in other folders", "images of other types"), (".jpg", ".jpeg"), jpeg, True
+        ("images without a pose", "images in other folders", "images of other types"),
+        (".jpg", ".jpeg"),
+        jpeg,
+        True,
     ),
-    "pictures": Family(("images without a pose", "images in other folders"), (".png",), image, True),
+    "PNG images": Family(("images without a pose", "images in other folders"), (".png",), image, True),
     "raw images": Family(("images of other types",), (".dng", ".cr2", ".nef", ".avif", ".gif"), noise, True),
     "films": Family(("films",), (".mp4", ".mov", ".avi", ".insv"), noise, True),
     "clouds": Family(("point clouds and meshes",), (".las", ".e57", ".pcd", ".fbx"), noise),

@@ -5,11 +5,9 @@ Random choices are seeded; LUXEL_FUZZ=N draws N further cases of each kind.
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import shutil
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +15,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from film_writing import write_film
 from foreign_items import FAMILIES, SILENT, Family, image, noise, word
-from foreign_scenes import Glb, some_gaussians, write_ply
-from PIL import Image
 from ray_cast_capture import (
     FOCAL,
     HEIGHT,
@@ -37,15 +32,11 @@ from ray_cast_capture import (
 
 from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import Points
-from luxel.scenes import load_primitives, save_scene
 from luxel.scenes import open as open_capture
 from luxel.scenes.captures.contents import CaptureContents, SourceImage, image_files
 from luxel.scenes.captures.lenses.lens import Lens
 from luxel.scenes.captures.open_capture import Capture
 from luxel.scenes.captures.registry import CAPTURE_FORMATS
-from luxel.scenes.files.registry import SCENE_FORMATS
-from luxel.scenes.files.scene_files import load_unused
-from luxel.scenes.synthetic.toy import torus_knot
 from luxel.scenes.unused import MAX_LINES, Unused
 from luxel.viewer.cli import main
 
@@ -81,7 +72,14 @@ def write_polycam(folder: Path) -> Path:
     for row, pose in enumerate(poses):
         matrix = (pose @ OPENGL)[:3]
         entries = {f"t_{i}{j}": matrix[i, j] for i in range(3) for j in range(4)}
-        lens = {"fx": FOCAL, "fy": FOCAL, "cx": 0.5 * WIDTH, "cy": 0.5 * HEIGHT, "width": WIDTH, "height": HEIGHT}
+        lens = {
+            "fx": FOCAL,
+            "fy": FOCAL,
+            "cx": 0.5 * WIDTH,
+            "cy": 0.5 * HEIGHT,
+            "width": WIDTH,
+            "height": HEIGHT,
+        }
         (base / f"cameras/{row}.json").write_text(json.dumps({**lens, **entries}))
     return folder
 
@@ -210,7 +208,9 @@ def test_sound_captures_name_nothing(name: str, originals: dict[str, Path]) -> N
 
 
 @pytest.mark.parametrize("name", CAPTURES)
-def test_what_systems_leave_everywhere_is_silent(name: str, originals: dict[str, Path], tmp_path: Path) -> None:
+def test_what_systems_leave_everywhere_is_silent(
+    name: str, originals: dict[str, Path], tmp_path: Path
+) -> None:
     path = fresh(originals, name, tmp_path)
     for number, file in enumerate(SILENT):
         (path / file).parent.mkdir(parents=True, exist_ok=True)
@@ -249,7 +249,10 @@ def test_foreign_files_are_named(seed: int, originals: dict[str, Path], tmp_path
         path = fresh(originals, name, tmp_path / str(number))
         files = add_files(random, FAMILIES[sort], path)
         capture = open_capture(path)
-        assert capture.format.split(" (")[0] == open_capture(originals[name]).format.split(" (")[0], (name, files)
+        assert capture.format.split(" (")[0] == open_capture(originals[name]).format.split(" (")[0], (
+            name,
+            files,
+        )
         check_files(capture, path, FAMILIES[sort], files)
         assert {entry.kind for entry in capture.unused} <= set(FAMILIES[sort].kinds), (name, capture.unused)
         check_entries(capture.unused, capture.warnings)
@@ -299,7 +302,9 @@ def test_everything_at_once_is_at_most_eight_lines(
         objects(document)[0]["blrghfk"] = {"a": [1, 2]}
         (path / file).write_text(json.dumps(document))
     capture = open_capture(path)
-    named = {kind for sort in files for kind in FAMILIES[sort].kinds} | {kind for *_, kind in CAPTURES[name].keys}
+    named = {kind for sort in files for kind in FAMILIES[sort].kinds} | {
+        kind for *_, kind in CAPTURES[name].keys
+    }
     assert {entry.kind for entry in capture.unused} <= named
     total = sum(len(each) for each in files.values()) + len(CAPTURES[name].keys)
     assert sum(entry.count for entry in capture.unused) == total
@@ -309,24 +314,28 @@ def test_everything_at_once_is_at_most_eight_lines(
     assert document["unused"] == [entry.as_json() for entry in capture.unused]
 
 
-LINKS = {
-    "a link to nothing": "gone",
-    "a link to itself": "{}",
-    "a link to the folder above": "..",
-}
+LINKS = {"a link to nothing": "gone", "a link to itself": "{}", "a link to the folder above": ".."}
 
 
 @pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize("name", CAPTURES)
-def test_links_that_lead_nowhere_are_no_error(
+def test_links_that_lead_nowhere_are_named(
     name: str, link: str, originals: dict[str, Path], tmp_path: Path
 ) -> None:
+    """Whatever they are called; those in a circle are no error, and links to folders are not followed."""
     path = fresh(originals, name, tmp_path)
-    for place in ("zz", "zz.dat", "extra/zz.jpg"):
+    places = ("zz", "zz.dat", "zz.json", "extra/zz.jpg", "extra/zz.mp4", "masks", "zz.png.png")
+    for place in places:
         (path / place).parent.mkdir(exist_ok=True)
         os.symlink(LINKS[link].format(Path(place).name), path / place)
     capture = open_capture(path)
     assert len(capture.views) == len(open_capture(originals[name]).views)
+    if "above" in link:
+        assert capture.unused == []
+        return
+    (entry,) = capture.unused
+    assert (entry.kind, entry.count, entry.example in places) == ("broken links", len(places), True)
+    check_entries(capture.unused, capture.warnings)
 
 
 NAMES = (
