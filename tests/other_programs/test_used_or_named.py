@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +16,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from film_writing import write_film
 from foreign_items import FAMILIES, SILENT, Family, image, noise, word
+from foreign_scenes import Glb, some_gaussians, spz, write_ply
 from ray_cast_capture import (
     FOCAL,
     HEIGHT,
@@ -32,11 +35,15 @@ from ray_cast_capture import (
 
 from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import Points
+from luxel.scenes import load_primitives, save_scene
 from luxel.scenes import open as open_capture
 from luxel.scenes.captures.contents import CaptureContents, SourceImage, image_files
 from luxel.scenes.captures.lenses.lens import Lens
 from luxel.scenes.captures.open_capture import Capture
 from luxel.scenes.captures.registry import CAPTURE_FORMATS
+from luxel.scenes.files.registry import SCENE_FORMATS
+from luxel.scenes.files.scene_files import load_unused
+from luxel.scenes.synthetic.toy import torus_knot
 from luxel.scenes.unused import MAX_LINES, Unused
 from luxel.viewer.cli import main
 
@@ -364,3 +371,181 @@ def test_opening_raises_nothing_else(seed: int, originals: dict[str, Path], tmp_
         else:
             check_entries(capture.unused, [])
         shutil.rmtree(path)
+
+
+# -- scenes ------------------------------------------------------------------------------------------------------
+
+Injected = list[list[str]]  # items of each kind
+DATA = Path(__file__).resolve().parents[1] / "scenes" / "data"
+
+
+def words(random: np.random.Generator, lower: bool = False) -> list[str]:
+    """One to four names that mean nothing."""
+    out = dict.fromkeys(word(random, int(random.integers(4, 14))) for _ in range(random.integers(1, 5)))
+    return list(dict.fromkeys(name.lower() for name in out)) if lower else list(out)
+
+
+def inject_ply(random: np.random.Generator, path: Path) -> Injected:
+    """Columns of several types at any place, and an element after the primitives."""
+    columns, names = list(some_gaussians(20).items()), words(random, lower=True)
+    types = {name: str(random.choice(["f4", "f8", "u1", "i4"])) for name in names}
+    for name in names:
+        values = random.integers(0, 9, 20).astype(types[name])
+        columns.insert(int(random.integers(len(columns) + 1)), (name, values))
+    element, kind = (
+        word(random).lower(),
+        str(random.choice(["ascii", "binary_little_endian", "binary_big_endian"])),
+    )
+    after = b"3\n" if kind == "ascii" else b"\3"
+    before = [f"element {element} 1", "property uchar q"]
+    write_ply(path, dict(columns), kind=kind, types=types, before=before, after=after)
+    return [names, [element]]
+
+
+def inject_compressed_ply(random: np.random.Generator, path: Path) -> Injected:
+    data, element = (DATA / "edge16.compressed.ply").read_bytes(), word(random).lower()
+    head, body = data.split(b"end_header\n", 1)
+    path.write_bytes(head + f"element {element} 1\nproperty uchar q\nend_header\n".encode() + body + b"\1")
+    return [[element]]
+
+
+def inject_spz(random: np.random.Generator, path: Path) -> Injected:
+    kinds = [int(kind) for kind in dict.fromkeys(random.integers(1 << 28, 1 << 31, 2).tolist())]
+    version = int(random.integers(2, 5))
+    extensions = [(kind, noise(random)) for kind in kinds]
+    path.write_bytes(spz(20, 1, version=version, extensions=extensions))
+    return [[hex(kind)] for kind in kinds]
+
+
+def inject_sog(random: np.random.Generator, path: Path) -> Injected:
+    """Entries of meta.json at both depths, and files of the archive."""
+    plain = path.with_name("plain.sog")
+    save_scene(plain, torus_knot(30))
+    keys, files = words(random), [f"{name}.webp" for name in words(random)]
+    with zipfile.ZipFile(plain) as source, zipfile.ZipFile(path, "w") as target:
+        for name in source.namelist():
+            data = source.read(name)
+            if name == "meta.json":
+                meta = json.loads(data)
+                items = []
+                for key in keys:
+                    inside = bool(random.random() < 0.5)
+                    (meta["means"] if inside else meta)[key] = some_value(random)
+                    items.append(f"means.{key}" if inside else key)
+                data = json.dumps(meta).encode()
+            target.writestr(name, data)
+        for name in files:
+            target.writestr(name, noise(random))
+    return [items, files]
+
+
+def inject_streamed(random: np.random.Generator, path: Path) -> Injected:
+    """Entries of the index of a scene with one part."""
+    save_scene(path.with_name("part.sog"), torus_knot(30))
+    keys = words(random)
+    leaf = {"lods": {"0": {"file": 0, "offset": 0, "count": 30}}}
+    index = {"version": 1, "lodLevels": 1, "filenames": ["part.sog"], "tree": leaf}
+    path.write_text(json.dumps(index | {key: some_value(random) for key in keys}))
+    return [keys]
+
+
+def inject_glb(random: np.random.Generator, path: Path) -> Injected:
+    """Attributes, properties of the extension, and extensions of the file."""
+    file, attributes, properties, extensions = Glb(), words(random), words(random), words(random)
+    more = {f"_{name.upper()}": random.normal(size=(20, 3)) for name in attributes}
+    file.gaussians(20, about={name: some_value(random) for name in properties}, more=more)
+    file.document["extensionsUsed"] = [*file.document.get("extensionsUsed", []), *extensions]
+    file.write(path)
+    return [list(more), properties, extensions]
+
+
+def inject_safetensors(random: np.random.Generator, path: Path) -> Injected:
+    from safetensors.torch import load_file, save_file
+
+    save_scene(path, torus_knot(20))
+    tensors, names, keys = load_file(path), words(random, lower=True), words(random)
+    shapes = [(20,), (20, 3), (2, 2, 2), (0,)]
+    for name in names:
+        tensors[name] = torch.zeros(shapes[int(random.integers(len(shapes)))])
+    save_file(tensors, path, {"format": "pt", "primitive": "gaussians", **dict.fromkeys(keys, "x")})
+    return [names, keys]
+
+
+# By the suffix of every format that is read: what is put into it, None where it has no place for anything else.
+SCENES: dict[str, Callable[[np.random.Generator, Path], Injected] | None] = {
+    ".ply": inject_ply,
+    ".compressed.ply": inject_compressed_ply,
+    ".splat": None,
+    ".ksplat": None,
+    ".spz": inject_spz,
+    ".sog": inject_sog,
+    "lod-meta.json": inject_streamed,
+    ".glb": inject_glb,
+    ".safetensors": inject_safetensors,
+}
+OPEN = [suffix for suffix, inject in SCENES.items() if inject]
+
+
+def test_every_scene_format_has_a_sample() -> None:
+    """A format that is registered later needs one here, and has no place for more only where it says so."""
+    readable = {known.suffix: known for known in SCENE_FORMATS if known.load}
+    assert set(readable) == set(SCENES)
+    for suffix, known in readable.items():
+        assert (known.read_unused is None) == (SCENES[suffix] is None), suffix
+
+
+@pytest.mark.parametrize("seed", seeds(LONG))
+@pytest.mark.parametrize("suffix", OPEN)
+def test_foreign_parts_of_scenes_are_named(suffix: str, seed: int, tmp_path: Path) -> None:
+    """Each kind by one entry, with the number of items and one of them."""
+    path = tmp_path / (f"scene{suffix}" if suffix.startswith(".") else suffix)
+    inject = SCENES[suffix]
+    assert inject is not None
+    injected = inject(np.random.default_rng(seed), path)
+    assert load_primitives(path).count > 0
+    unused = load_unused(path)
+    by_kind(unused)
+    for items in injected:
+        (entry,) = [entry for entry in unused if entry.example in items]
+        assert entry.count == len(items) and entry.example in entry.problem
+    assert len(unused) == len(injected)
+    check_entries(unused, [entry.sentence() for entry in unused])
+
+
+@pytest.mark.parametrize("suffix", OPEN)
+def test_inspect_has_all_of_a_scene(suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / (f"scene{suffix}" if suffix.startswith(".") else suffix)
+    inject = SCENES[suffix]
+    assert inject is not None
+    inject(np.random.default_rng(9), path)
+    assert main(["inspect", str(path), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["unused"] == [entry.as_json() for entry in load_unused(path)] != []
+
+
+@pytest.mark.parametrize("suffix", [known.suffix for known in SCENE_FORMATS if known.load and known.save])
+def test_luxel_s_own_scenes_name_nothing(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"scene{suffix}"
+    save_scene(path, torus_knot(30))
+    assert load_unused(path) == []
+
+
+@pytest.mark.parametrize("seed", seeds(2 * LONG))
+@pytest.mark.parametrize("suffix", OPEN)
+def test_damaged_scenes_raise_nothing_else(suffix: str, seed: int, tmp_path: Path) -> None:
+    """What is named is looked up in files of any bytes, too."""
+    random = np.random.default_rng(seed)
+    path = tmp_path / (f"scene{suffix}" if suffix.startswith(".") else suffix)
+    inject = SCENES[suffix]
+    assert inject is not None
+    inject(random, path)
+    data = bytearray(path.read_bytes())
+    for _ in range(int(random.integers(1, 5))):
+        at = int(random.integers(len(data)))
+        data[at : at + int(random.integers(0, 4))] = random.bytes(int(random.integers(0, 4)))
+    path.write_bytes(bytes(data[: int(random.integers(1, len(data) + 1))] if random.random() < 0.3 else data))
+    for read in (load_primitives, load_unused):
+        try:
+            read(path)
+        except LuxelError as error:
+            assert path.name in str(error) or "part.sog" in str(error), str(error)
