@@ -13,6 +13,7 @@ import numpy as np
 from luxel.scenes.captures.films.deinterlacing import deinterlaced
 from luxel.scenes.captures.films.film_state import FilmState
 from luxel.scenes.captures.films.orientation import axes_of, shown
+from luxel.scenes.captures.films.tone_mapping import peak_of, standard_range
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.pixel_limit import check_megapixels
 from luxel.scenes.files.reading import check_file, reading
@@ -211,6 +212,7 @@ class Film:
     def pixels(self, frame: Any) -> np.ndarray:
         """The pixels of a frame as they are to be shown, RGB uint8 [H, W, 3], or RGBA where some are not opaque.
 
+        Colours of high dynamic range are mapped to the standard range, see `tone_mapping`.
         Pixels that are not square are made so by their width.
         """
         ratio = self.stream.sample_aspect_ratio or 1
@@ -219,6 +221,11 @@ class Film:
             pixels = self._converted(frame, width, "rgba")
             if int(pixels[..., 3].min()) < OPAQUE:
                 return shown(pixels, axes_of(frame))
+        transfer = TRANSFERS.get(frame.color_trc)
+        if transfer:
+            signals = self._converted(frame, width, "rgb48le")
+            mapped = standard_range(signals, transfer, frame.color_primaries, peak_of(frame))
+            return shown(mapped, axes_of(frame))
         return shown(self._converted(frame, width, "rgb24"), axes_of(frame))
 
     def _converted(self, frame: Any, width: int, form: str) -> np.ndarray:

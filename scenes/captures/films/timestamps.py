@@ -38,8 +38,8 @@ class FilmTimes:
 def film_times(path: Path) -> FilmTimes:
     """The times of the frames of a film; frames that its edit list leaves out have none.
 
-    A film that begins later than time 0 of its file (an empty edit, a delayed start) begins there. What B-frames delay
-    the first frame by is no such time: it is not shown before it is decoded.
+    A film that begins later than time 0 of its file (an empty edit, a delayed start) begins there. That B-frames delay
+    the first frame, which is decoded at 0, is no such time.
 
     Raises:
         CaptureError: it cannot be read, or has no frames.
@@ -60,10 +60,8 @@ def film_times(path: Path) -> FilmTimes:
     ordered = sorted(set(stamps if timed else decoding))
     if not ordered:
         raise CaptureError(f"{path}: there are no frames in this film.", REMEDY)
-    begin = 0.0
-    if clocked and timed:
-        early = first_decoding is not None and 0 <= first_decoding < ordered[0]
-        begin = float((first_decoding if early and first_decoding is not None else ordered[0]) * unit)
+    delayed = first_decoding == 0 < ordered[0]
+    begin = float(ordered[0] * unit) if clocked and timed and not delayed else 0.0
     return FilmTimes(
         [float((stamp - ordered[0]) * unit) + begin for stamp in ordered],
         float(ordered[0] * unit),
