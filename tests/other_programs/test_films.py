@@ -312,23 +312,23 @@ def test_alpha_that_no_decoder_reads_is_named(tmp_path: Path, monkeypatch: pytes
 # Several streams
 
 
-def write_streams(path: Path, sizes: list[tuple[int, int]], picture: int | None = None) -> Path:
-    """A film with a stream of each size; the stream of the index ``picture`` is a cover."""
+def write_streams(path: Path, sizes: list[tuple[int, int]], cover: int | None = None) -> Path:
+    """A film with a stream of each size; the stream of the index ``cover`` is a cover."""
     require_encoder("libx264")
     with av.open(str(path), "w") as output:
         streams = []
         for index, (width, height) in enumerate(sizes):
-            stream = output.add_stream("libx264" if index != picture else "mjpeg", rate=10)
+            stream = output.add_stream("libx264" if index != cover else "mjpeg", rate=10)
             stream.width, stream.height = width, height
-            stream.pix_fmt = "yuv420p" if index != picture else "yuvj420p"
-            if index == picture:
+            stream.pix_fmt = "yuv420p" if index != cover else "yuvj420p"
+            if index == cover:
                 stream.disposition = av.stream.Disposition.attached_pic
             else:
                 stream.options = {"crf": "4"}
             streams.append(stream)
         for number in range(6):
             for index, stream in enumerate(streams):
-                if index == picture and number:
+                if index == cover and number:
                     continue
                 frame = av.VideoFrame.from_ndarray(texture(3 * number, sizes[index]), "rgb24")
                 frame.pts = number
@@ -361,7 +361,7 @@ def test_the_largest_video_stream_is_used(
 
 
 def test_a_cover_is_no_video_stream(tmp_path: Path) -> None:
-    path = write_streams(tmp_path / "film.mp4", [(96, 64), (192, 128)], picture=1)
+    path = write_streams(tmp_path / "film.mp4", [(96, 64), (192, 128)], cover=1)
     with av.open(str(path)) as check:
         assert len(check.streams.video) == 2, "the test's film has no cover"
     capture = scenes.open(path)
