@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from luxel.scenes.captures.films.film import REMEDY, Film, opened_film
 from luxel.scenes.captures.films.film_state import FilmState
@@ -33,6 +35,26 @@ class FilmTimes:
         if not self.timed:
             return self.times[min(index, len(self.times) - 1)]
         return film.time_of(frame, index) - self.first + self.times[0]
+
+    def as_json(self) -> dict[str, Any]:
+        """For `from_json`."""
+        return {**vars(self), "state": self.state.as_json()}
+
+    @staticmethod
+    def from_json(values: Any) -> FilmTimes:
+        """The times that `as_json` gave.
+
+        Raises:
+            ValueError: they are something else.
+        """
+        try:
+            times = [float(time) for time in values["times"]]
+            first, timed, state = float(values["first"]), bool(values["timed"]), values["state"]
+        except (TypeError, KeyError) as error:
+            raise ValueError("these are no times of a film") from error
+        if not times or times != sorted(times) or not all(map(math.isfinite, [*times, first])):
+            raise ValueError("these are no times of a film")
+        return FilmTimes(times, first, timed, FilmState.from_json(state))
 
 
 def film_times(path: Path) -> FilmTimes:
