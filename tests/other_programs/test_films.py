@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import product
 from pathlib import Path
 
 import av
 import numpy as np
 import pytest
-from film_writing import UNIT, packets_of, require_encoder, texture, write_film
+from film_writing import packets_of, require_encoder, texture, write_film
 from ray_cast_capture import ring, surface_points
 
 from luxel import scenes
@@ -415,6 +416,27 @@ def test_times_are_those_of_the_timestamps(
     assert capture.warnings == [] and capture.unused == []
 
 
+def test_frames_without_data_are_not_missing(tmp_path: Path) -> None:
+    """AVI has no timestamps: programs write frames of 0 bytes where the one before stays."""
+    times = [0, 0.1, 0.4, 0.5, 0.6, 1.0, 1.1]
+    path = write_film(
+        tmp_path / "screen.avi",
+        [texture(3 * i) for i in range(7)],
+        times=times,
+        unit=Fraction(1, 10),
+        codec="mpeg4",
+        options={"q": "2"},
+    )
+    with av.open(str(path)) as check:
+        assert check.streams.video[0].frames == 12, "the test's film has no such frames"
+    capture = scenes.open(path)
+    numbers = [int(view.name[-10:-4]) for view in capture.views]
+    assert [view.time for view in capture.views] == pytest.approx(
+        [times[number] - times[numbers[0]] for number in numbers]
+    )
+    assert capture.warnings == [] and capture.unused == []
+
+
 def test_frames_that_an_edit_list_leaves_out_are_not_missing(tmp_path: Path) -> None:
     path = write_film(
         tmp_path / "film.mp4",
@@ -432,4 +454,3 @@ def test_frames_that_an_edit_list_leaves_out_are_not_missing(tmp_path: Path) -> 
     assert [view.time for view in capture.views] == pytest.approx([i / 10 for i in range(7)], abs=1e-3)
     assert np.abs(capture.views[0].read().rgb.astype(int) - texture(15)).mean() < 12
     assert capture.warnings == [] and capture.unused == []
-    assert UNIT < 1

@@ -110,18 +110,21 @@ class Film:
         """The packets of the stream (av.Packet) with data, up to the end of the file, or to where it is damaged."""
         from av.error import FFmpegError
 
-        count, end = 0, 0.0
+        count, end, last = 0, 0.0, -1
         try:
             for packet in self._container.demux(self.stream):
                 if not packet.size:
                     continue
                 count += not packet.is_discard
+                last = last if packet.dts is None else packet.dts
                 if packet.pts is not None and packet.time_base:
                     end = max(end, float((packet.pts + (packet.duration or 0)) * packet.time_base))
                 yield packet
         except FFmpegError as error:
             if not count or isinstance(error, MemoryError):
                 raise
+        if self.format == "avi":  # frames that repeat the one before have no data there, but a number
+            count = max(count, last + 1)
         short = 0 < end < ENDING * self.seconds
         if self.state.expected:
             self.state.cut_short = self.state.cut_short or count < self.state.expected
@@ -242,7 +245,7 @@ def reformatter() -> Any:
 def _announced(container: Any, stream: Any) -> int:
     """How many frames a file says that a stream has, without those that its edit list leaves out; 0: unknown."""
     if container.format.name.startswith("mov"):
-        return sum(1 for entry in stream.index_entries if not entry.is_discard)
+        return sum(1 for entry in stream.index_entries if entry.size and not entry.is_discard)
     if stream.frames > 0:
         return int(stream.frames)
     stated = _tag(stream, "NUMBER_OF_FRAMES")
