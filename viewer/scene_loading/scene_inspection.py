@@ -14,7 +14,7 @@ from luxel.render.primitives import Parameters
 from luxel.scenes.captures.registry import CAPTURE_FORMATS
 from luxel.scenes.captures.unposed.image_list import IMAGE_LIST
 from luxel.scenes.files.meshes.mesh_files import is_mesh
-from luxel.scenes.files.registry import format_of
+from luxel.scenes.files.registry import OTHER_PROGRAMS, format_of
 from luxel.scenes.files.scene_facts import facts_to
 from luxel.scenes.files.scene_files import load_facts, load_primitives, load_unused
 from luxel.scenes.files.scene_format import SceneFacts
@@ -61,7 +61,7 @@ def is_scene(path: Path) -> bool:
     posed = (known for known in CAPTURE_FORMATS if known is not IMAGE_LIST)
     if any(known.mismatch(path) is None for known in posed):
         return False
-    if format_of(path) is not None:
+    if format_of(path) is not None or (path.is_file() and path.suffix.lower() in OTHER_PROGRAMS):
         return True
     if path.is_dir():
         return is_run(path) and IMAGE_LIST.mismatch(path) is not None
