@@ -264,7 +264,12 @@ def save_scene(
 def lost_by(path: str | Path, scene: Parameters, facts: SceneFacts) -> list[str]:
     """What the format of a path does not store of a scene and what is known of it, in words."""
     known = writable_format(Path(path), scene)
-    said = {"antialiased": "the antialiasing", "up": "the up direction", "metres": "the length of a unit"}
+    said = {
+        "antialiased": "the antialiasing",
+        "up": "the up direction",
+        "metres": "the length of a unit",
+        "shift": "the shift of its coordinates",
+    }
     lost = [said[name] for name in FACTS if getattr(facts, name) and name not in known.holds]
     degree = getattr(scene, "sh_degree", 0)
     if degree > known.sh_degree:

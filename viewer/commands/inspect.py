@@ -163,6 +163,8 @@ def facts_of(inspection: Inspection, expected: TrainingEstimate | None = None) -
     if capture.reprojection_error is not None:
         facts["reprojection error"] = f"{capture.reprojection_error:.2f} pixels"
     facts["scale"] = f"cameras {capture.extent:.3g} units from the middle"
+    if capture.shift.any():
+        facts["shift"] = f"{' '.join(f'{x:.10g}' for x in capture.shift)} is subtracted from the coordinates"
     angles, _ = azimuths(capture, measures)
     if len(angles) > 1:
         facts["coverage"] = (
@@ -206,4 +208,11 @@ def as_json(
     findings = [asdict(finding) for finding in inspection.findings]
     training = None if expected is None else asdict(expected)
     unused = [entry.as_json() for entry in inspection.capture.unused]
-    return {"facts": facts, "findings": findings, "unused": unused, "views": views, "training": training}
+    return {
+        "facts": facts,
+        "findings": findings,
+        "unused": unused,
+        "shift": inspection.capture.shift.tolist(),
+        "views": views,
+        "training": training,
+    }

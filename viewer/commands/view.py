@@ -91,7 +91,14 @@ class ViewScene(Options):
             return serve_until_interrupted(start_viewer(session, self.serve))
         from luxel.viewer.web.pair.session import PairSession, Side, distinct_names
 
-        other = open_session(self.second, device, self.backend, None, keep_non_finite=self.keep_non_finite)
+        other = open_session(
+            self.second,
+            device,
+            self.backend,
+            None,
+            keep_non_finite=self.keep_non_finite,
+            beside=session.about,
+        )
         print(_opened(self.second, other, device))
         names = distinct_names(self.scene, self.second)
         pair = PairSession(Side.of(names[0], session), Side.of(names[1], other))
