@@ -56,7 +56,7 @@ def _files(path: Path) -> list[Path]:
     if match is None:
         return [path]
     pattern = re.compile(re.escape(match[1]) + r"(\d+)" + re.escape(match[2]))
-    ranks = {file: found for file in path.parent.iterdir() if (found := pattern.fullmatch(file.name))}
+    ranks = {file: each for file in path.parent.iterdir() if (each := pattern.fullmatch(file.name))}
     return sorted(ranks, key=lambda file: int(ranks[file][1])) or [path]
 
 
