@@ -250,7 +250,7 @@ def path_json(
     *,
     fps: float = 24.0,
     times: Sequence[float] = (),
-    shift: Sequence[float] | None = None,
+    shift: Sequence[float] | np.ndarray | None = None,
 ) -> bytes:
     """A camera path as JSON: OpenGL camera-to-world matrices, row major, and vertical fields of view in degrees.
 
@@ -298,7 +298,7 @@ def path_json(
     return json.dumps(document, indent=1).encode()
 
 
-def load_path(path: str | Path, shift: Sequence[float] | None = None) -> CameraPath:
+def load_path(path: str | Path, shift: Sequence[float] | np.ndarray | None = None) -> CameraPath:
     """Reads a camera path of luxel or nerfstudio.
 
     Args:

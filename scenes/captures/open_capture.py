@@ -124,7 +124,7 @@ def open(
     depth_values: str = "z",
     lens: str = "undistort",
     depth_channel: str | None = None,
-    shift: Sequence[float] | None = None,
+    shift: Sequence[float] | np.ndarray | None = None,
     far_cameras: str = "leave out",
 ) -> Capture:
     """Opens a capture of any registered format, among them images, videos, COLMAP models and transforms.json.

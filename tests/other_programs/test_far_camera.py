@@ -163,7 +163,7 @@ def tripods(spread: float) -> np.ndarray:
     for row in range(16):
         a, at = 2 * np.pi * row / 16, np.array([0.0 if row < 12 else 2.0, 0, 1.5])
         at = at + spread * np.array([np.sin(7 * row), np.cos(5 * row), np.sin(3 * row)])
-        poses.append(camera_at(at, at + np.array([np.cos(a), np.sin(a), 0.1])))
+        poses.append(camera_at(at.tolist(), (at + np.array([np.cos(a), np.sin(a), 0.1])).tolist()))
     return np.stack(poses)
 
 
