@@ -31,10 +31,12 @@ from luxel.scenes.captures.images.images import (
     target_size,
     undistorted_reader,
 )
+from luxel.scenes.captures.images.mask_files import mask_folders
 from luxel.scenes.captures.images.masks import are_cutouts, find_masks, have_transparency, mask_of
 from luxel.scenes.captures.lenses.stored_lenses import distorted_camera, lens_row
 from luxel.scenes.captures.panorama_options import PanoramaOptions
 from luxel.scenes.captures.panoramas.cutting import cut_panoramas
+from luxel.scenes.captures.poses.pose_axes import check_points_in_view
 from luxel.scenes.captures.registry import detect_format
 from luxel.scenes.captures.shift import shift_contents, shift_of
 from luxel.scenes.captures.times import begin_at_zero
@@ -204,6 +206,7 @@ def open(
             f"{path}: {len(contents.images)} posed views are too few, at least {MIN_VIEWS} are needed.",
             "Take more photographs.",
         )
+    check_points_in_view(path, contents)
     root = path if path.is_dir() else path.parent
     use = _mask_use(root, contents, mask_use)
     readers = _readers(contents, use, max_size, progress, retain_lens=lens == "keep")
@@ -239,7 +242,7 @@ def open(
     train, test, rule = _split(contents, holdout_every, readers, max_size)
     if depths and any(readers[name].lens_retained for name in depths):
         contents.warnings.append("Depth maps are not used with lens='keep': they are of undistorted images.")
-    names = shorten_names(contents.images)
+    names = shorten_names([*contents.images, *contents.left_out])
     far = np.zeros(len(cam_to_world), bool)
     if far_cameras == "leave out":
         far = find_far(cam_to_world, contents.points.xyz).far
@@ -322,6 +325,8 @@ def _mask_use(root: Path, contents: CaptureContents, masks: str) -> str:
     """How alpha channels and masks of the capture are used: "cutout", "ignore" or "none"."""
     sources = contents.images
     if masks == "none":
+        contents.used_files |= {source.mask for source in sources if source.mask is not None}
+        contents.used_files |= set(mask_folders(root, [source.path for source in sources]))
         for source in sources:
             source.mask = None
         return "none"
@@ -406,7 +411,7 @@ def _ordinal(number: int) -> str:
 def _split(
     contents: CaptureContents, every: int, readers: dict[str, ImageReader], max_size: int | None
 ) -> tuple[list[View], list[View], str]:
-    names = shorten_names(contents.images)
+    names = shorten_names([*contents.images, *contents.left_out])
     sources = [source for source in contents.images if source.name not in contents.unused_names]
     counted = sorted([*sources, *contents.left_out], key=lambda source: natural_key(source.name))
     groups = list(dict.fromkeys(source.group or source.name for source in counted))

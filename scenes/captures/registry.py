@@ -8,6 +8,7 @@ from luxel.scenes.captures.cameras.synchronised import CAMERAS
 from luxel.scenes.captures.capture_format import CaptureFormat
 from luxel.scenes.captures.formats.colmap import COLMAP
 from luxel.scenes.captures.formats.llff import LLFF
+from luxel.scenes.captures.formats.polycam import POLYCAM
 from luxel.scenes.captures.formats.transforms import TRANSFORMS
 from luxel.scenes.captures.unposed.image_list import IMAGE_LIST
 from luxel.scenes.captures.unposed.video import VIDEO
@@ -15,7 +16,7 @@ from luxel.scenes.errors import CaptureError
 
 # In the order in which they are tried: synchronised cameras have files of other formats as their calibration, and
 # images are last, because other formats come with folders of images too.
-CAPTURE_FORMATS: list[CaptureFormat] = [CAMERAS, TRANSFORMS, COLMAP, LLFF, VIDEO, IMAGE_LIST]
+CAPTURE_FORMATS: list[CaptureFormat] = [CAMERAS, TRANSFORMS, COLMAP, LLFF, POLYCAM, VIDEO, IMAGE_LIST]
 
 
 def register_capture_format(capture_format: CaptureFormat) -> None:

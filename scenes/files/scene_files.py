@@ -72,8 +72,16 @@ def _unused(path: Path, known: SceneFormat) -> list[Unused]:
 
 
 def _log_unused(path: Path, known: SceneFormat) -> None:
-    """Logs what a file holds that is not used, once for a file: it may be loaded several times."""
-    for line in unused_lines(_unused(path, known), f"luxel inspect {path} --json"):
+    """Logs what a file holds that is not used, once for a file: it may be loaded several times.
+
+    The scene has been read by now, so that parts of the file that cannot be looked at are no error.
+    """
+    try:
+        unused = _unused(path, known)
+    except CaptureError as error:
+        log.debug("what %s holds besides its primitives is not known: %s", path, error)
+        return
+    for line in unused_lines(unused, f"luxel inspect {path} --json"):
         status = path.stat()
         key = (str(path.absolute()), status.st_mtime_ns, status.st_size, line)
         if key not in _logged:

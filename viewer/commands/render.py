@@ -226,9 +226,12 @@ class Render(Options):
         from luxel.render.runs.folder.provenance import UntrustedRunError
         from luxel.scenes.loading.run_results import has_capture
         from luxel.scenes.paths import interpolate, interpolate_times, load_path, orbit, orbit_like
+        from luxel.scenes.unused import unused_lines
 
         if self.path is not None:
             path = load_path(self.path, scene.about.shift)
+            for line in unused_lines(path.unused, "the file"):
+                print(line, file=sys.stderr)
             cameras, times = path.cameras, path.times
             if self.frames is not None:
                 cameras = interpolate(cameras, self.frames)

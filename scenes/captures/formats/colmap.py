@@ -45,6 +45,7 @@ MODEL_NUMBERS = (
     ("EUCM", 6),
     ("EQUIRECTANGULAR", 2),
 )
+MODEL_FILES = ("cameras", "images", "points3D")
 CUT_SHORT = "Copy or export the model again."
 
 
@@ -175,6 +176,7 @@ def read_colmap(
     points = read.points if len(read.points.xyz) else None
     error = read.reprojection_error
     contents = CaptureContents(COLMAP.name, sources, points=points, reprojection_error=error)
+    contents.used_files |= {folder / f"{name}{suffix}" for name in MODEL_FILES for suffix in (".bin", ".txt")}
     contents.warnings += elsewhere(root, [name for name, _, _ in read.images], f"The COLMAP model {folder}")
     return contents
 
@@ -399,7 +401,7 @@ def image_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _is_point_list(words: Sequence[str]) -> bool:
-    """Whether a line of images.txt, split into at most ten words, has x, y and the id of a point, any number of times."""
+    """Whether a line of images.txt, in at most ten words, has x, y and the id of a point, any number of times."""
     rest = words[9].split(maxsplit=1) if len(words) == 10 else []
     if rest and (len(rest) < 2 or not _is_number(words[9].rsplit(maxsplit=1)[-1])):
         return False  # the name of an image

@@ -58,7 +58,7 @@ def read_llff(path: Path, options: ReadOptions) -> CaptureContents:
     headers: dict[int, ImageHeader] = {}
     for_each(lambda i: headers.__setitem__(i, read_header(files[i])), len(files))
     sources = [place(file, image, headers[row], table[row]) for row, image in enumerate(files)]
-    return CaptureContents("LLFF", sources)
+    return CaptureContents("LLFF", sources, used_files={file})
 
 
 def read_table(file: Path, data: bytes) -> np.ndarray:

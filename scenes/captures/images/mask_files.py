@@ -57,7 +57,7 @@ def match_masks(images: Sequence[Parts], masks: Sequence[Parts]) -> MaskMatches:
         images: paths relative to the folder that holds the folder of masks, in parts.
         masks: paths relative to the folder of masks, in parts.
     """
-    shared = len(os.path.commonprefix([image[:-1] for image in images])) if images else 0
+    shared = _shared_folders(images)
     below = [tuple(part.lower() for part in image[shared:-1]) for image in images]
     # By folders and name: the images, and whether the name is the complete one.
     index: dict[tuple[Parts, str], list[int]] = defaultdict(list)
@@ -86,6 +86,14 @@ def match_masks(images: Sequence[Parts], masks: Sequence[Parts]) -> MaskMatches:
         (*_, out.of_image[image]), *others = sorted(rivals)
         out.spare += [other[-1] for other in others]
     return out
+
+
+def _shared_folders(images: Sequence[Parts]) -> int:
+    """How many folders all images share."""
+    folders = [image[:-1] for image in images] or [()]
+    first, last = min(folders), max(folders)
+    pairs = zip(first, last, strict=False)
+    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(first), len(last)))
 
 
 def files_below(folder: Path) -> list[Parts]:

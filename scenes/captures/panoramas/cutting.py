@@ -50,6 +50,7 @@ def cut_panoramas(path: Path, contents: CaptureContents, options: ReadOptions) -
     root = path if path.is_dir() else path.parent
     if options.masks != "none":
         find_masks(root, panoramas)
+    contents.used_files |= {file for s in panoramas for file in (s.path, s.mask) if file is not None}
     cache = CaptureCache(root, options.cache_dir)
     views: dict[str, list[SourceImage]] = {}
 

@@ -80,6 +80,7 @@ def estimate_panorama_poses(path: Path, folder: Path, options: ReadOptions) -> C
         [source for row, source in enumerate(sources) if row in poses],
         points=Points(result["xyz"], result["rgb"]),
         reprojection_error=float(result["error"]) if np.isfinite(result["error"]) else None,
+        used_files=set(files),
     )
     if missing:
         shown = ", ".join(missing[:12]) + (f" and {len(missing) - 12} more" if len(missing) > 12 else "")

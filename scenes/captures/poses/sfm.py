@@ -30,7 +30,7 @@ from luxel.scenes.captures.poses.workspace import Workspace, working_folder
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.reading import read_bytes
 
-VERSION = 3  # increased when a change of what estimates poses invalidates cached results
+VERSION = 4  # increased when a change of what estimates poses invalidates cached results
 MIN_SFM_IMAGES = 3
 MODEL_FILES = (
     "cameras.bin",
@@ -99,6 +99,7 @@ def estimate_poses(
         _read(target, folder, files)  # poses that are refused are not stored
 
     contents = cache.result(f"sfm-{key}", lambda model: _read(model, folder, files), make)
+    contents.used_files = set(files)
     if cut_object:
         masks = {source.name: source.mask for source in sources}
         for image in contents.images:
