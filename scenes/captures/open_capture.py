@@ -127,7 +127,7 @@ def open(
     depth_values: str = "z",
     lens: str = "undistort",
     depth_channel: str | None = None,
-    shift: Sequence[float] | None = None,
+    shift: Sequence[float] | np.ndarray | None = None,
     far_cameras: str = "leave out",
 ) -> Capture:
     """Opens a capture of any registered format, among them images, videos, COLMAP models and transforms.json.
@@ -244,7 +244,7 @@ def open(
     train, test, rule = _split(contents, holdout_every, readers, max_size, empty)
     if depths and any(readers[name].lens_retained for name in depths):
         contents.warnings.append("Depth maps are not used with lens='keep': they are of undistorted images.")
-    names = shorten_names(contents.images)
+    names = shorten_names([*contents.images, *contents.left_out])
     far = np.zeros(len(cam_to_world), bool)
     if far_cameras == "leave out":
         far = find_far(cam_to_world, contents.points.xyz).far
@@ -418,7 +418,7 @@ def _split(
     left_out: Container[str] = (),
 ) -> tuple[list[View], list[View], str]:
     """Training and held-out views and the rule; images that are ``left_out`` count for the rule."""
-    names = shorten_names(contents.images)
+    names = shorten_names([*contents.images, *contents.left_out])
     sources = [source for source in contents.images if source.name not in contents.unused_names]
     counted = sorted([*sources, *contents.left_out], key=lambda source: natural_key(source.name))
     groups = list(dict.fromkeys(source.group or source.name for source in counted))
