@@ -72,6 +72,8 @@ class About:
         antialiased: whether it was made with the option "antialiased"; None: it is not known.
         flat: whether it is a plane viewed from +z, which a page moves and scales instead of turning it.
         linear: whether it has linear colours, which the option "exposure" scales.
+        shift: what was subtracted from large coordinates: those of the world are the scene's plus this, in float64.
+            None: nothing.
     """
 
     noun: str
@@ -85,6 +87,7 @@ class About:
     antialiased: bool | None = None
     flat: bool = False
     linear: bool = False
+    shift: tuple[float, float, float] | None = None
 
     @property
     def moves(self) -> bool:

@@ -53,6 +53,19 @@ def rigid_from_matrix(matrix: object, where: str) -> np.ndarray:
     return out
 
 
+def nearest_rigid(matrix: np.ndarray) -> np.ndarray:
+    """The rigid transform with the nearest rotation, and the same centre, -R^T t, as the given one, float64 [4, 4].
+
+    Args:
+        matrix: nearly rigid, [4, 4].
+    """
+    left, _, right = np.linalg.svd(matrix[:3, :3].astype(np.float64))
+    out = np.eye(4)
+    out[:3, :3] = left @ right
+    out[:3, 3] = out[:3, :3] @ (matrix[:3, :3].T @ matrix[:3, 3])
+    return out
+
+
 def invert_rigid(matrix: np.ndarray) -> np.ndarray:
     """The inverse of a rigid transform, [4, 4]."""
     out = np.eye(4)
@@ -127,12 +140,11 @@ def estimate_up(cam_to_world: np.ndarray) -> np.ndarray | None:
     return level if level @ mean > np.cos(np.radians(40)) else mean
 
 
-def estimate_centre(cam_to_world: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """The point nearest to all optical axes; where that is undetermined, the median of the points, [3].
+def axes_meet(cam_to_world: np.ndarray) -> np.ndarray | None:
+    """The point nearest to all optical axes, [3]; None: they do not determine one that most cameras look at.
 
     Args:
         cam_to_world: OpenCV poses, [V, 4, 4].
-        points: point cloud, [P, 3]; may be empty.
     """
     origin, direction = cam_to_world[:, :3, 3], cam_to_world[:, :3, 2]
     across = np.eye(3) - direction[:, :, None] * direction[:, None, :]
@@ -142,6 +154,19 @@ def estimate_centre(cam_to_world: np.ndarray, points: np.ndarray) -> np.ndarray:
         ahead = ((centre - origin) * direction).sum(axis=1)
         if (ahead > 0).mean() > 0.8:
             return centre
+    return None
+
+
+def estimate_centre(cam_to_world: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """The point nearest to all optical axes; where that is undetermined, the median of the points, [3].
+
+    Args:
+        cam_to_world: OpenCV poses, [V, 4, 4].
+        points: point cloud, [P, 3]; may be empty.
+    """
+    centre = axes_meet(cam_to_world)
+    if centre is not None:
+        return centre
     if len(points):
         return np.median(points, axis=0).astype(np.float64)
-    return origin.mean(axis=0) + direction.mean(axis=0)
+    return cam_to_world[:, :3, 3].mean(axis=0) + cam_to_world[:, :3, 2].mean(axis=0)

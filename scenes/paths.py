@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -22,15 +22,24 @@ from luxel.scenes.geometry import (
     rigid_from_matrix,
     rotation_from_quaternion,
 )
+from luxel.scenes.unused import WRONG, ReadKeys, Unused, in_order, recorded, things_are
 
 
 @dataclass
 class CameraPath:
-    """Cameras of one image size, ``fps`` frames per second; ``times`` is empty for static scenes."""
+    """Cameras of one image size, ``fps`` frames per second.
+
+    Args:
+        cameras: pinhole cameras.
+        fps: frames per second of a video.
+        times: of the cameras; empty: the scene is static, or plays.
+        unused: what the file of the path holds that is not used.
+    """
 
     cameras: list[Camera]
     fps: float = 24.0
     times: list[float] = field(default_factory=list)
+    unused: list[Unused] = field(default_factory=list)
 
 
 def orbit(
@@ -245,7 +254,13 @@ def save_path(
     write_atomically(Path(path), [path_json(cameras, fps=fps, times=times)])
 
 
-def path_json(cameras: Sequence[Camera], *, fps: float = 24.0, times: Sequence[float] = ()) -> bytes:
+def path_json(
+    cameras: Sequence[Camera],
+    *,
+    fps: float = 24.0,
+    times: Sequence[float] = (),
+    shift: Sequence[float] | None = None,
+) -> bytes:
     """A camera path as JSON: OpenGL camera-to-world matrices, row major, and vertical fields of view in degrees.
 
     The intrinsics are added as fx, fy, cx, cy, which other programs ignore, and each camera's time as render_time.
@@ -254,6 +269,8 @@ def path_json(cameras: Sequence[Camera], *, fps: float = 24.0, times: Sequence[f
         cameras: single cameras.
         fps: frames per second of a video along the path.
         times: timestamp of each camera; empty for static scenes.
+        shift: what was subtracted from the coordinates of the scene, [3]; the file has those of the world. None:
+            nothing.
 
     Raises:
         ValueError: there are no cameras, or not as many times as cameras.
@@ -265,6 +282,8 @@ def path_json(cameras: Sequence[Camera], *, fps: float = 24.0, times: Sequence[f
     entries = []
     for camera in cameras:
         pose = camera.cam_to_world.detach().cpu().double().numpy() @ OPENGL_TO_OPENCV
+        if shift is not None:
+            pose[:3, 3] += shift
         lens = [float(value) for value in camera.intrinsics.tolist()]
         fov = math.degrees(2 * math.atan(0.5 * camera.height / lens[1]))
         entries.append(
@@ -288,18 +307,29 @@ def path_json(cameras: Sequence[Camera], *, fps: float = 24.0, times: Sequence[f
     return json.dumps(document, indent=1).encode()
 
 
-def load_path(path: str | Path) -> CameraPath:
+REMEDY = "Save the path again, from the viewer or with save_path."
+PINHOLES = ("", "perspective", "pinhole")  # types of cameras that paths are rendered with
+# Keys of paths that cameras are made from in the viewers that save them, which have saved those cameras, too.
+HARMLESS = ("keyframes", "seconds", "is_cycle", "smoothness_value", "default_fov", "default_transition_sec")
+OF_KEYFRAMES = ("aspect", "focal_length", "rotation", "position", "name")
+
+
+def load_path(path: str | Path, shift: Sequence[float] | None = None) -> CameraPath:
     """Reads a camera path of luxel or nerfstudio.
 
+    Args:
+        path: of the file.
+        shift: what is subtracted from its coordinates, [3], as it was from those of the scene. None: nothing.
+
     Raises:
-        CaptureError: the file cannot be read or a camera in it is invalid.
+        CaptureError: the file cannot be read, a camera in it is invalid, or is no pinhole camera.
     """
     path = Path(path)
-    remedy = "Save the path again, from the viewer or with save_path."
-    with reading(path, "a camera path", remedy):
-        document = json.loads(read_bytes(path))
+    with reading(path, "a camera path", REMEDY):
+        document = recorded(json.loads(read_bytes(path)))
         width, height = int(document["render_width"]), int(document["render_height"])
         fps = float(document.get("fps", 24.0))
+        _require_pinhole(document, str(path))
         entries = [
             (list(e["camera_to_world"]), float(e.get("fov", 50.0)), e) for e in document["camera_path"]
         ]
@@ -308,20 +338,75 @@ def load_path(path: str | Path) -> CameraPath:
         cameras, times = [], []
         for number, (matrix, fov, entry) in enumerate(entries):
             where = f"{path}: camera {number}"
+            _require_pinhole(entry, where)
+            size = int(entry.get("render_width", width)), int(entry.get("render_height", height))
+            if size != (width, height):
+                raise CaptureError(
+                    f"{where}: it is {size[0]}x{size[1]} pixels, and the path {width}x{height}.",
+                    "Give all cameras of a path one size; `luxel render` has --width and --height for another.",
+                )
             flat = np.array(matrix, dtype=float)
             pose = rigid_from_matrix(flat.reshape(4, 4), where) @ OPENGL_TO_OPENCV
+            if shift is not None:
+                pose[:3, 3] -= shift
             if not 0 < fov < 180:
                 raise CaptureError(
-                    f"{where}: a field of view of {fov} degrees is not between 0 and 180.", remedy
+                    f"{where}: a field of view of {fov} degrees is not between 0 and 180.", REMEDY
                 )
             focal = 0.5 * height / math.tan(math.radians(0.5 * fov))
             usual = {"fx": focal, "fy": focal, "cx": 0.5 * width, "cy": 0.5 * height}
             lens = [float(entry.get(key, value)) for key, value in usual.items()]
             if not (np.isfinite(lens).all() and min(lens[:2]) > 0):
-                raise CaptureError(f"{where}: invalid intrinsics {lens}.", remedy)
+                raise CaptureError(f"{where}: invalid intrinsics {lens}.", REMEDY)
             cameras.append(_camera(pose, lens, width, height))
             if isinstance(entry.get("render_time"), int | float):
                 times.append(float(entry["render_time"]))
                 if not math.isfinite(times[-1]):
-                    raise CaptureError(f"{where}: render_time must be finite, got {times[-1]}.", remedy)
-    return CameraPath(cameras, fps, times if len(times) == len(cameras) else [])
+                    raise CaptureError(f"{where}: render_time must be finite, got {times[-1]}.", REMEDY)
+        unused = list(_unused_keys(path, document, [entry for *_, entry in entries], len(times)))
+    return CameraPath(cameras, fps, times if len(times) == len(cameras) else [], in_order(unused))
+
+
+def _require_pinhole(level: ReadKeys, where: str) -> None:
+    """Refuses a path, or a camera of one, of another type than a pinhole."""
+    kind = level.get("camera_type")
+    if kind is not None and str(kind).strip().lower() not in PINHOLES:
+        raise CaptureError(
+            f"{where}: camera_type is {kind!r}, and camera paths are rendered with perspective cameras only.",
+            'Save the path with perspective cameras, or write "perspective" for its camera_type to render it so.',
+        )
+
+
+def _unused_keys(path: Path, document: ReadKeys, entries: list[ReadKeys], times: int) -> Iterator[Unused]:
+    """What of a camera path is not used."""
+    if 0 < times < len(entries):
+        number = next(row for row, entry in enumerate(entries) if "render_time" not in entry)
+        yield Unused(
+            "times",
+            times,
+            "render_time",
+            f"{path}: only {times} of {len(entries)} cameras have a render_time, camera {number} has none, so the "
+            "times are not used.",
+            "Give all cameras a render_time, or none.",
+            WRONG,
+        )
+    crop = document.get("crop")
+    if crop not in (None, {}, []):
+        yield Unused(
+            "crop box",
+            1,
+            "crop",
+            f"{path}: its crop box is not used: all of the scene is rendered.",
+            "Delete what is outside of the box in the viewer, and render the edited scene.",
+            WRONG,
+        )
+    of_path = [key for key in document.unread() if key not in HARMLESS]
+    of_cameras = [key for entry in entries for key in entry.unread() if key not in OF_KEYFRAMES]
+    for kind, keys in (("keys of camera paths", of_path), ("keys of cameras", of_cameras)):
+        if names := list(dict.fromkeys(keys)):
+            yield Unused(
+                kind,
+                len(names),
+                names[0],
+                f"{path}: {things_are(names, kind.replace('keys', 'key', 1), kind)} not used.",
+            )

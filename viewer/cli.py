@@ -159,14 +159,14 @@ def parse(name: str, arguments: Sequence[str]) -> Any:
     """The command with its options, which are within their bounds.
 
     Raises:
-        LuxelError: an option is empty or out of bounds; the message names it.
+        LuxelError: an option is empty or out of bounds, or a path cannot be one; the message names it.
         SystemExit: help was asked for, or there is no such option.
     """
     import tyro
 
     from luxel.render.bounds import check_all, unchecked
     from luxel.viewer.help_texts import description, join_option_lines
-    from luxel.viewer.options import option_name, refuse_empty
+    from luxel.viewer.options import option_name, prepare_paths, refuse_empty
     from luxel.viewer.process.streams import rendered_outputs
 
     refuse_empty(arguments)
@@ -184,6 +184,7 @@ def parse(name: str, arguments: Sequence[str]) -> Any:
         options["default"] = command.defaults(options["args"])
     with unchecked(), rendered_outputs():
         made = tyro.cli(command, **options)
+    prepare_paths(made)
     check_all(made, naming=option_name)
     return made
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import errno
+import os
 import typing
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -10,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from luxel.render.bounds import PORT, Bounds, Options, PositiveShare
+from luxel.render.bounds import PORT, Bounds, Options, PositiveShare, option_types
 from luxel.render.errors import LuxelError
 
 if TYPE_CHECKING:
@@ -97,6 +100,57 @@ def option_name(hint: Any, name: str, prefix: str) -> str:
     return f"{prefix or '--'}{name.replace('_', '-')}"
 
 
+@dataclass(frozen=True)
+class PathText:
+    """Metadata of a text that may be a path: ``Annotated[str, PathText()]``."""
+
+
+def prepare_paths(options: Any, prefix: str = "") -> None:
+    """Replaces ~ and ~user at the start of every path of a command by the home folder, and refuses links in a circle.
+
+    Shells replace ~ only at the start of a word, and not where it is quoted: not in --out=~/scene.ply.
+
+    Args:
+        options: the dataclass of the command, which is changed; groups of options in it, too.
+        prefix: of the names in errors.
+
+    Raises:
+        LuxelError: there is no such user or no home folder, or a link leads to itself; the message names the option.
+    """
+    hints = option_types(type(options))
+    for entry in dataclasses.fields(options):
+        value, hint = getattr(options, entry.name), hints[entry.name]
+        name = option_name(hint, entry.name, prefix)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            prepare_paths(value, name and f"{name}.")
+        elif isinstance(value, Path | tuple | list) or PathText() in getattr(hint, "__metadata__", ()):
+            setattr(options, entry.name, _prepared(value, name))
+
+
+def _prepared(value: Any, name: str) -> Any:
+    """A path, a text that may be one, or a tuple or list of paths, with the home folder instead of ~."""
+    if isinstance(value, tuple | list):
+        return type(value)(_prepared(each, name) if isinstance(each, Path) else each for each in value)
+    if value is None:
+        return None
+    if str(value).startswith("~"):
+        try:
+            value = type(value)(Path(value).expanduser())
+        except RuntimeError:
+            raise LuxelError(
+                f"{name} {value}: there is no such home folder.", "Write out the path of the folder."
+            ) from None
+    try:
+        os.stat(value)
+    except (OSError, ValueError) as error:  # ValueError: a NUL character, which is reported with the option
+        if getattr(error, "errno", None) == errno.ELOOP:
+            raise LuxelError(
+                f"{name} {value}: its symbolic links lead in a circle.",
+                "Let the link point at what is meant, or give that instead.",
+            ) from None
+    return value
+
+
 def refuse_empty(arguments: Sequence[str]) -> None:
     """Raises LuxelError for an empty word on the command line, which would name the present folder as a path."""
     for before, word in zip(("", *arguments), arguments, strict=False):
@@ -132,3 +186,13 @@ def given(arguments: Sequence[str], option: str) -> str | None:
         if word.startswith(f"{option}="):
             return word.removeprefix(f"{option}=")
     return None
+
+
+def given_path(arguments: Sequence[str], option: str) -> Path | None:
+    """As `given`, for a path, whose ~ is expanded.
+
+    Raises:
+        LuxelError: there is no such user or no home folder, or a link leads to itself.
+    """
+    text = given(arguments, option)
+    return None if text is None else _prepared(Path(text), option)

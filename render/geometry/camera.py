@@ -250,6 +250,7 @@ class View:
         stops: exposure by its EXIF data, relative to other views of the capture; None: unknown.
         sharpness: of the image relative to those of views next to it, 1 where it is as sharp; None: not measured.
         frame_interval: seconds between frames of the film that it is one of; None: unknown.
+        distant: whether the camera lies far from all others, so that it does not count for the size of the scene.
     """
 
     name: str
@@ -261,6 +262,12 @@ class View:
     stops: float | None = None
     sharpness: float | None = None
     frame_interval: float | None = None
+    distant: bool = False
+
+
+def near_views(views: Sequence[View]) -> Sequence[View]:
+    """Those that are not `View.distant`, which tell the size of a scene; all where all are."""
+    return [view for view in views if not view.distant] or views
 
 
 def poses_of(views: Iterable[View]) -> np.ndarray:
@@ -276,7 +283,10 @@ def pixel_count(views: Iterable[View]) -> int:
 
 @dataclass
 class Points:
-    """A coloured point cloud on the host: xyz float32 [P, 3] in world coordinates, rgb uint8 [P, 3]."""
+    """A coloured point cloud on the host: xyz float32 [P, 3] in world coordinates, rgb uint8 [P, 3].
+
+    As capture formats read it, xyz may be float64: `luxel.scenes.open` shifts large coordinates first.
+    """
 
     xyz: np.ndarray
     rgb: np.ndarray

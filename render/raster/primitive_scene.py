@@ -39,6 +39,7 @@ def primitive_scene(
     antialiased: bool | None = None,
     up: tuple[float, float, float] | None = None,
     metres: float | None = None,
+    shift: tuple[float, float, float] | None = None,
     backend: Backend = "luxel",
     lenses: bool = False,
     about: About | None = None,
@@ -48,7 +49,7 @@ def primitive_scene(
 
     Args:
         parameters: on the device that draws them.
-        antialiased, up, metres: see `About`.
+        antialiased, up, metres, shift: see `About`.
         backend: rasterizer backend.
         lenses: whether the primitives were trained behind lenses: luxel's rasterizer then projects to pinhole cameras
             by sigma points too. EWA shows large Gaussians of such a scene at wide angles as haze.
@@ -64,7 +65,7 @@ def primitive_scene(
         require_drawable(backend, parameters)
         if lenses and backend == "luxel":
             rasterize = by_sigma_points(rasterize)
-    known = about or about_primitives(parameters, antialiased, up, metres)
+    known = about or about_primitives(parameters, antialiased, up, metres, shift)
 
     def draw(camera: Camera, request: Draw) -> Layers:
         return draw_primitives(parameters, known, rasterize, camera, request)
@@ -92,6 +93,7 @@ def about_primitives(
     antialiased: bool | None = None,
     up: tuple[float, float, float] | None = None,
     metres: float | None = None,
+    shift: tuple[float, float, float] | None = None,
 ) -> About:
     """What is known of primitives; the arguments are those of `primitive_scene`."""
     options = (("antialiased",) if parameters.antialiases else ()) + (
@@ -105,6 +107,7 @@ def about_primitives(
         metres=metres,
         times=time_range(parameters),
         antialiased=antialiased if parameters.antialiases else None,
+        shift=shift,
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from luxel.render.errors import LuxelError
-from luxel.render.geometry.camera import Points, View
+from luxel.render.geometry.camera import Points, View, near_views
 from luxel.render.geometry.lens import require_pinhole
 from luxel.render.primitives import PRIMITIVES
 from luxel.render.primitives.parameters import Parameters
@@ -90,7 +90,8 @@ def _continued(scene: Parameters, config: TrainConfig, device: torch.device) -> 
 
 
 def scene_extent(views: Sequence[View]) -> float:
-    """1.1 times the largest distance of a camera from their mean, in capture units; 1 where that is 0."""
-    positions = torch.stack([view.camera.position.double() for view in views])
+    """1.1 times the largest distance of a camera from their mean, in capture units; 1 where that is 0. Distant cameras
+    do not count."""
+    positions = torch.stack([view.camera.position.double() for view in near_views(views)])
     extent = 1.1 * float((positions - positions.mean(0)).norm(dim=-1).max())
     return extent if extent > 1e-9 else 1.0

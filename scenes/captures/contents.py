@@ -78,6 +78,7 @@ class CaptureContents:
             but those of the test split.
         used_files: files and folders of the capture that were read, besides images, their masks and depth maps.
         unused: what the capture holds that is not used, found by its format.
+        left_out: images that are not used but count where every Nth view is held out.
     """
 
     format: str
@@ -94,6 +95,7 @@ class CaptureContents:
     triangulated_names: set[str] | None = None
     used_files: set[Path] = field(default_factory=set)
     unused: list[Unused] = field(default_factory=list)
+    left_out: list[SourceImage] = field(default_factory=list)
 
 
 def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:

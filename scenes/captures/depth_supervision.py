@@ -80,7 +80,7 @@ def _compare_scale(capture: Capture) -> None:
 def _add_points(capture: Capture, path: Path | None) -> None:
     """Adds the depth of points to that of the views."""
     tracks = {} if path is not None or capture.pose_report else _tracks(capture)
-    xyz = thinned(capture.points.xyz if path is None else load_points(path).xyz)
+    xyz = thinned(capture.points.xyz if path is None else load_points(path, double=True).xyz - capture.shift)
     for view in capture.views:
         own = _of_view(view, tracks)
         depth = PointDepth(view.camera, xyz) if own is None else PointDepth(view.camera, own, seen=True)
@@ -103,6 +103,7 @@ def _tracks(capture: Capture) -> dict[str, np.ndarray]:
     captures."""
     folder = find_model(capture.path) if capture.format == COLMAP.name else None
     tracks = visible_points(folder) if folder is not None else {}
+    tracks = {name: xyz - capture.shift for name, xyz in tracks.items()}
     return {folded(name): visible for name, visible in tracks.items()} | tracks
 
 

@@ -20,6 +20,7 @@ from luxel.scenes.captures.depth.depth_maps import (
     points_from_depth,
 )
 from luxel.scenes.captures.exposure_data import relative_stops
+from luxel.scenes.captures.far_cameras import find_far, leave_out_far
 from luxel.scenes.captures.images.images import (
     ImageReader,
     check_images,
@@ -35,18 +36,22 @@ from luxel.scenes.captures.images.masks import are_cutouts, find_masks, have_tra
 from luxel.scenes.captures.lenses.stored_lenses import distorted_camera, lens_row
 from luxel.scenes.captures.panorama_options import PanoramaOptions
 from luxel.scenes.captures.panoramas.cutting import cut_panoramas
+from luxel.scenes.captures.poses.pose_axes import check_points_in_view
 from luxel.scenes.captures.registry import detect_format
+from luxel.scenes.captures.shift import shift_contents, shift_of
 from luxel.scenes.captures.times import begin_at_zero
 from luxel.scenes.captures.unused_files import unused_files
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.pixel_limit import set_max_megapixels
 from luxel.scenes.files.reading import reading
 from luxel.scenes.geometry import estimate_centre, estimate_up, invert_rigid
+from luxel.scenes.large_coordinates import shift_in_words
 from luxel.scenes.unused import Unused, in_order, unused_lines
 
 MASK_USES = ("auto", "cutout", "ignore", "none")
 POSE_USES = ("keep", "refine")
 LENS_USES = ("undistort", "keep")
+FAR_CAMERA_USES = ("leave out", "keep")
 MIN_VIEWS = 3
 NEAR_SHARE = 0.0025  # of the extent: what is nearer to a camera is not rendered
 MIN_VIEWS_TO_HOLD_OUT = 4
@@ -54,7 +59,7 @@ MIN_VIEWS_TO_HOLD_OUT = 4
 
 @dataclass
 class Capture:
-    """A data set that is ready for training, in its own coordinates and units.
+    """A data set that is ready for training, in its own units, and in its own coordinates less ``shift``.
 
     Args:
         path: the path that was opened.
@@ -74,6 +79,9 @@ class Capture:
             by EXIF; only views whose images state it.
         depths: by name of the view, what reads its depth map; only views that have one.
         unused: what the capture holds that is not used, most harmful first; ``warnings`` has the first of them.
+        shift: what was subtracted from its coordinates, float64 [3]: 0 but for large ones, such as UTM and ECEF, see
+            `luxel.scenes.large_coordinates.choose_shift`. All that the capture gives is shifted: the coordinates of the
+            files are these plus ``shift``, in float64.
     """
 
     path: Path
@@ -94,6 +102,7 @@ class Capture:
     exposures: dict[str, float] = field(default_factory=dict)
     depths: dict[str, DepthReader] = field(default_factory=dict)
     unused: list[Unused] = field(default_factory=list)
+    shift: np.ndarray = field(default_factory=lambda: np.zeros(3))
 
     @property
     def views(self) -> list[View]:
@@ -117,6 +126,8 @@ def open(
     depth_values: str = "z",
     lens: str = "undistort",
     depth_channel: str | None = None,
+    shift: Sequence[float] | None = None,
+    far_cameras: str = "leave out",
 ) -> Capture:
     """Opens a capture of any registered format, among them images, videos, COLMAP models and transforms.json.
 
@@ -147,6 +158,9 @@ def open(
         lens: of images with a fisheye or a distorted lens, "undistort": to pinhole cameras; "keep": as they are,
             with cameras that have the lens. Pixels beyond the limit of the lens, or outside of the image circle of a
             fisheye, then have weight 0, and depth maps are not used.
+        shift: what is subtracted from the coordinates, [3]; None: it is chosen, see `Capture`.
+        far_cameras: "leave out": images from which the scene covers less than 8 pixels, as their cameras lie far from
+            all others; "keep": nothing is left out, and far cameras count for the extent.
 
     Raises:
         CaptureError: the capture cannot be used; the message names the file and the remedy.
@@ -163,6 +177,10 @@ def open(
         )
     if lens not in LENS_USES:
         raise CaptureError(f"lens={lens!r} is invalid.", f"Choose one of {', '.join(LENS_USES)}.")
+    if far_cameras not in FAR_CAMERA_USES:
+        raise CaptureError(
+            f"far_cameras={far_cameras!r} is invalid.", f"Choose one of {', '.join(FAR_CAMERA_USES)}."
+        )
     mask_use = "cutout" if cut_object and masks == "auto" else masks
     set_max_megapixels(max_megapixels)
     progress = on_progress or ignore_progress
@@ -175,11 +193,20 @@ def open(
     )
     contents.images.sort(key=lambda source: natural_key(source.name))
     begin_at_zero(contents.images, contents.warnings)
+    if far_cameras == "leave out" and len(contents.images) > MIN_VIEWS:
+        leave_out_far(contents)
+    subtracted = np.zeros(3) if shift is None else np.array(shift, float)
+    if shift is None and contents.images:
+        subtracted = shift_of(contents)
+    shift_contents(contents, subtracted)
+    if subtracted.any():
+        contents.warnings.append(shift_in_words(subtracted))
     if len(contents.images) < MIN_VIEWS:
         raise CaptureError(
             f"{path}: {len(contents.images)} posed views are too few, at least {MIN_VIEWS} are needed.",
             "Take more photographs.",
         )
+    check_points_in_view(path, contents)
     root = path if path.is_dir() else path.parent
     use = _mask_use(root, contents, mask_use)
     readers = _readers(contents, use, max_size, progress, retain_lens=lens == "keep")
@@ -216,11 +243,17 @@ def open(
     if depths and any(readers[name].lens_retained for name in depths):
         contents.warnings.append("Depth maps are not used with lens='keep': they are of undistorted images.")
     names = shorten_names(contents.images)
-    centre = estimate_centre(cam_to_world, contents.points.xyz)
-    extent = float(np.median(np.linalg.norm(cam_to_world[:, :3, 3] - centre, axis=1))) or 1.0
+    far = np.zeros(len(cam_to_world), bool)
+    if far_cameras == "leave out":
+        far = find_far(cam_to_world, contents.points.xyz).far
+    near_poses = cam_to_world[~far]
+    centre = estimate_centre(near_poses, contents.points.xyz)
+    extent = float(np.median(np.linalg.norm(near_poses[:, :3, 3] - centre, axis=1))) or 1.0
     exposures = _exposures(contents, names)
+    distant = {names[source.name] for source, is_far in zip(contents.images, far, strict=True) if is_far}
     train, test = (
-        [_finished(view, NEAR_SHARE * extent, exposures) for view in views] for views in (train, test)
+        [_finished(view, NEAR_SHARE * extent, exposures, distant) for view in views]
+        for views in (train, test)
     )
     unused = in_order([*contents.unused, *unused_files(path, contents)])
     return Capture(
@@ -234,7 +267,7 @@ def open(
         cutout=use == "cutout",
         background=(1.0, 1.0, 1.0) if use == "cutout" else None,
         warnings=[*contents.warnings, *unused_lines(unused, "luxel inspect --json")],
-        up=contents.up if contents.up is not None else estimate_up(cam_to_world),
+        up=contents.up if contents.up is not None else estimate_up(near_poses),
         centre=centre,
         extent=extent,
         reprojection_error=contents.reprojection_error,
@@ -242,6 +275,7 @@ def open(
         exposures=exposures,
         depths={names[name]: reader for name, reader in depths.items() if not readers[name].lens_retained},
         unused=unused,
+        shift=subtracted,
     )
 
 
@@ -267,9 +301,11 @@ def _exposures(contents: CaptureContents, names: dict[str, str]) -> dict[str, fl
     return relative_stops({names[s.name]: s.exposure for s in contents.images if s.exposure is not None})
 
 
-def _finished(view: View, near: float, exposures: Mapping[str, float]) -> View:
-    """A view that shows nothing nearer than ``near``, world units, with its exposure in stops."""
-    return replace(view, camera=replace(view.camera, near=near), stops=exposures.get(view.name))
+def _finished(view: View, near: float, exposures: Mapping[str, float], distant: set[str]) -> View:
+    """A view that shows nothing nearer than ``near``, world units, with its exposure in stops; ``distant`` has the
+    names of views far from the others."""
+    camera, stops = replace(view.camera, near=near), exposures.get(view.name)
+    return replace(view, camera=camera, stops=stops, distant=view.name in distant)
 
 
 def read_contents(path: Path, options: ReadOptions) -> CaptureContents:
@@ -377,19 +413,20 @@ def _split(
 ) -> tuple[list[View], list[View], str]:
     names = shorten_names(contents.images)
     sources = [source for source in contents.images if source.name not in contents.unused_names]
-    groups = list(dict.fromkeys(source.group or source.name for source in sources))
+    counted = sorted([*sources, *contents.left_out], key=lambda source: natural_key(source.name))
+    groups = list(dict.fromkeys(source.group or source.name for source in counted))
     if contents.test_names is not None:
         held, rule = contents.test_names, contents.rule
     elif every < 1:
         held, rule = set(), "no views are held out (holdout_every is 0)"
     elif len(groups) < MIN_VIEWS_TO_HOLD_OUT:
         held, rule = set(), f"no views are held out: there are only {len(groups)}"
-    elif len(groups) < len(sources):
+    elif len(groups) < len(counted):
         chosen = set(groups[::every])
         held = {source.name for source in sources if (source.group or source.name) in chosen}
         rule = f"every {_ordinal(every)} panorama or camera by name, with all of its views"
     else:
-        held = {source.name for source in sources[::every]}
+        held = {source.name for source in counted[::every]}
         rule = f"every {_ordinal(every)} view by name, beginning with the first"
     views = [
         (source.name in held, view_of(source, readers[source.name], names[source.name], max_size))

@@ -108,9 +108,11 @@ def read_vertices(path: Path) -> np.ndarray:
         return _vertices(path, read_bytes(path))
 
 
-def _vertices(path: Path, data: bytes) -> np.ndarray:
-    """The vertices of the bytes of a file."""
+def _vertices(path: Path, data: bytes, exact: bool = False) -> np.ndarray:
+    """The vertices of the bytes of a file; ``exact``: floats of text as float64, as their digits may have it."""
     header = read_header(path, data)
+    if exact and header.format == "ascii":
+        header.properties = [(name, "f8" if kind == "f4" else kind) for name, kind in header.properties]
     order = ">" if header.format == "binary_big_endian" else "<"
     layout = np.dtype([(name, order + kind) for name, kind in header.properties])
     remaining = len(data) - header.offset
@@ -152,20 +154,25 @@ def need_columns(path: Path, vertices: np.ndarray, names: Iterable[str], what: s
         return np.stack([vertices[name].astype(np.float32) for name in names], axis=-1)
 
 
-def load_points(path: str | Path) -> Points:
+def load_points(path: str | Path, *, double: bool = False) -> Points:
     """Reads a coloured point cloud; grey where the file has no colours. Points that are not finite are left out.
+
+    Args:
+        double: give coordinates in float64, as exactly as the file has them.
 
     Raises:
         CaptureError: the file cannot be read or has no points.
     """
     path = Path(path)
     with reading(path, "a point cloud", EXPORT_AGAIN):
-        return _points(path, read_vertices(path))
+        return _points(path, _vertices(path, read_bytes(path), double), double)
 
 
-def _points(path: Path, vertices: np.ndarray) -> Points:
+def _points(path: Path, vertices: np.ndarray, double: bool) -> Points:
     """The points of the vertices of a file."""
     xyz = need_columns(path, vertices, ("x", "y", "z"), "points")
+    if double:
+        xyz = np.stack([vertices[name].astype(np.float64) for name in "xyz"], axis=-1)
     columns = vertices.dtype.names or ()
     channels = next((c for c in (("red", "green", "blue"), ("r", "g", "b")) if set(c) <= set(columns)), None)
     rgb = np.full((len(xyz), 3), 128, np.uint8)
@@ -261,6 +268,7 @@ def row_chunks(
     rows: Iterable[np.ndarray],
     marks: Mapping[str, np.ndarray] | None = None,
     comments: Iterable[str] = (),
+    added: Mapping[str, float] | None = None,
 ) -> Iterator[bytes | memoryview]:
     """A binary file of float properties, in parts, each valid until the next one is taken.
 
@@ -270,11 +278,26 @@ def row_chunks(
         rows: the rows in parts, [R, D] each.
         marks: uchar properties that follow them, uint8 [N] each, by name; None: none.
         comments: lines of the header.
+        added: to properties that are written as double, by name; None: to none.
     """
+    names, added = list(names), added or {}
     further = list((marks or {}).values())
-    properties = [(name, "float") for name in names] + [(name, "uchar") for name in marks or {}]
+    properties = [(name, "double" if name in added else "float") for name in names]
+    properties += [(name, "uchar") for name in marks or {}]
     yield _header(count, properties, comments)
     start = 0
+    if added:
+        layout = [(name, "<f8" if name in added else "<f4") for name in names]
+        layout += [(name, "u1") for name in marks or {}]
+        for part in rows:
+            table = np.empty(len(part), layout)
+            for column, name in enumerate(names):
+                table[name] = part[:, column].astype(np.float64) + added.get(name, 0.0)
+            for name, mark in (marks or {}).items():
+                table[name] = mark[start : start + len(part)]
+            yield table.tobytes()
+            start += len(part)
+        return
     for part in rows:
         floats = np.ascontiguousarray(part, "<f4")
         if floats.size and further:

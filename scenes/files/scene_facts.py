@@ -19,7 +19,7 @@ DIRECTIONS = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
 
 
 def facts_to(facts: SceneFacts) -> dict[str, Any]:
-    """The facts that are known, by name: antialiased a bool, up three numbers, metres a number."""
+    """The facts that are known, by name: antialiased a bool, up and shift three numbers, metres a number."""
     known = {name: getattr(facts, name) for name in FACTS}
     return {name: list(v) if isinstance(v, tuple) else v for name, v in known.items() if v is not None}
 
@@ -32,15 +32,24 @@ def facts_from(values: Mapping[str, Any]) -> SceneFacts:
         ),
         up=_direction(values.get("up")),
         metres=next((x for x in _numbers(values.get("metres")) if x > 0), None),
+        shift=_shift(values.get("shift")),
     )
 
 
 def facts_between(facts: SceneFacts, source: str, target: str) -> SceneFacts:
     """Facts from some axes to others, see `luxel.scenes.files.axes.matrix_between`."""
-    if facts.up is None or source == target:
+    if source == target:
         return facts
-    x, y, z = (matrix_between(source, target) @ facts.up).tolist()
-    return replace(facts, up=(x, y, z))
+    return replace(facts, up=_turned(facts.up, source, target), shift=_turned(facts.shift, source, target))
+
+
+def _turned(
+    vector: tuple[float, float, float] | None, source: str, target: str
+) -> tuple[float, float, float] | None:
+    if vector is None:
+        return None
+    x, y, z = (matrix_between(source, target) @ vector).tolist()
+    return x, y, z
 
 
 def in_words(facts: SceneFacts) -> dict[str, str]:
@@ -96,6 +105,15 @@ def _direction(value: Any) -> tuple[float, float, float] | None:
     if len(numbers) != 3 or not 1e-12 < length < math.inf:
         return None
     x, y, z = (number / length for number in numbers)
+    return x, y, z
+
+
+def _shift(value: Any) -> tuple[float, float, float] | None:
+    """Three numbers; None: they are none, or all are 0."""
+    numbers = _numbers(value)
+    if len(numbers) != 3 or not any(numbers):
+        return None
+    x, y, z = numbers
     return x, y, z
 
 

@@ -32,13 +32,14 @@ _logged: set[tuple[str, int, int, str]] = set()  # path, time of change, size an
 
 
 def load_primitives(
-    path: str | Path, *, keep_non_finite: bool = False, axes: str | None = None
+    path: str | Path, *, keep_non_finite: bool = False, axes: str | None = None, log_unused: bool = True
 ) -> Parameters:
     """The primitives of a scene file, of any class, or of the scene.ply in a folder.
 
     Args:
         keep_non_finite: see `finite_primitives`.
         axes: of the file, where it ignores the specification of its format, see `luxel.scenes.files.axes`.
+        log_unused: log what the file holds and luxel does not use, see `load_unused`.
 
     Raises:
         CaptureError: the format is unknown, the file cannot be read, or no primitive in it is finite.
@@ -49,7 +50,8 @@ def load_primitives(
         scene = known.load(path)
     scene = between(path, scene, _axes(path, known, axes), OWN)
     scene = finite_primitives(path, with_rotations(scene), keep=keep_non_finite)
-    _log_unused(path, known)
+    if log_unused:
+        _log_unused(path, known)
     return scene
 
 
@@ -70,8 +72,16 @@ def _unused(path: Path, known: SceneFormat) -> list[Unused]:
 
 
 def _log_unused(path: Path, known: SceneFormat) -> None:
-    """Logs what a file holds that is not used, once for a file: it may be loaded several times."""
-    for line in unused_lines(_unused(path, known), f"luxel inspect {path} --json"):
+    """Logs what a file holds that is not used, once for a file: it may be loaded several times.
+
+    The scene has been read by now, so that parts of the file that cannot be looked at are no error.
+    """
+    try:
+        unused = _unused(path, known)
+    except CaptureError as error:
+        log.debug("what %s holds besides its primitives is not known: %s", path, error)
+        return
+    for line in unused_lines(unused, f"luxel inspect {path} --json"):
         status = path.stat()
         key = (str(path.absolute()), status.st_mtime_ns, status.st_size, line)
         if key not in _logged:
@@ -249,7 +259,12 @@ def save_scene(
 def lost_by(path: str | Path, scene: Parameters, facts: SceneFacts) -> list[str]:
     """What the format of a path does not store of a scene and what is known of it, in words."""
     known = writable_format(Path(path), scene)
-    said = {"antialiased": "the antialiasing", "up": "the up direction", "metres": "the length of a unit"}
+    said = {
+        "antialiased": "the antialiasing",
+        "up": "the up direction",
+        "metres": "the length of a unit",
+        "shift": "the shift of its coordinates",
+    }
     lost = [said[name] for name in FACTS if getattr(facts, name) and name not in known.holds]
     degree = getattr(scene, "sh_degree", 0)
     if degree > known.sh_degree:

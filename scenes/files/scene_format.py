@@ -21,11 +21,13 @@ class SceneFacts:
         antialiased: whether it was trained with Mip-Splatting's opacity compensation.
         up: direction, of length 1.
         metres: length of its unit.
+        shift: what was subtracted from the coordinates of its capture, which are those of the scene plus this.
     """
 
     antialiased: bool | None = None
     up: tuple[float, float, float] | None = None
     metres: float | None = None
+    shift: tuple[float, float, float] | None = None
 
 
 FACTS = tuple(field.name for field in fields(SceneFacts))

@@ -53,4 +53,5 @@ def written_suffixes() -> tuple[str, ...]:
 
 def facts_of(scene: Scene) -> SceneFacts:
     """What is known of a scene, as scene files hold it."""
-    return SceneFacts(scene.about.antialiased, scene.about.up, scene.about.metres)
+    about = scene.about
+    return SceneFacts(about.antialiased, about.up, about.metres, about.shift)

@@ -35,8 +35,9 @@ from luxel.scenes.captures.exposure_data import (
 from luxel.scenes.captures.formats import colmap
 from luxel.scenes.captures.images.images import decode, read_header
 from luxel.scenes.captures.images.video_frames import choose_frames, decode_frames
-from luxel.scenes.captures.lenses.lens import fit_to_file, pinhole_of, undistortion_maps
+from luxel.scenes.captures.lenses.lens import fit_to_file, pinhole_of
 from luxel.scenes.captures.lenses.lens_models import EQUIRECTANGULAR
+from luxel.scenes.captures.lenses.undistortion import undistortion_maps
 from luxel.scenes.captures.open_capture import read_contents
 from luxel.scenes.captures.panorama_options import PanoramaOptions
 from luxel.scenes.captures.panoramas.recognition import are_panoramas, is_panorama_video

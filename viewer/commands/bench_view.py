@@ -12,7 +12,7 @@ import tyro
 from luxel.render.bounds import Bounds, Folder, Options, Positive
 from luxel.render.errors import LuxelError
 from luxel.viewer.bench.view.installed import CHROMIUM
-from luxel.viewer.options import DeviceName, pick_device
+from luxel.viewer.options import DeviceName, PathText, pick_device
 from luxel.viewer.web.transport.figures import WINDOW
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class View(Options):
     """Seconds before each measurement."""
     size: str = "1280x720"
     """Size of the browser's window as WIDTHxHEIGHT."""
-    browser: Annotated[str, tyro.conf.arg(metavar="PATH")] = CHROMIUM
+    browser: Annotated[str, PathText(), tyro.conf.arg(metavar="PATH")] = CHROMIUM
     """Chromium to run."""
     out: Annotated[Path, Folder(), tyro.conf.arg(metavar="DIR")] = Path("bench")
     """Folder for the report; an earlier one in it is replaced."""

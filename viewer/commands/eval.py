@@ -107,6 +107,8 @@ class Eval(Options):
         backend = self.backend or config.backend
         scene = open_scene(self.scene, LoadOptions(self.keep_non_finite, self.scene_axes, backend, device))
         origin = self._origin()
+        if origin.shift is None:
+            origin.shift = scene.about.shift or (0.0, 0.0, 0.0)
         with opening("opening the capture") as on_progress:
             capture = origin.open(on_progress)
         if not self.capture:  # another one need not have the same depth

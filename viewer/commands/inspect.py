@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from luxel.render.bounds import Bounds, Folder, Megapixels, Options, Pixels
+from luxel.render.errors import LuxelError
+from luxel.render.runs.notices import visible
 from luxel.render.train.presets import preset
 from luxel.scenes.captures.panorama_options import PanoramaOptions
 from luxel.viewer.options import DepthValues, DeviceName, MaskUse, PoseUse, optional, pick_device
@@ -21,22 +23,26 @@ if TYPE_CHECKING:
 
 @dataclass
 class Inspect(Options):
-    """Checks a capture before it is trained on, and says what is wrong with it.
+    """Checks a capture before it is trained on, or a scene, and says what is wrong with it.
 
     Finds poses that do not fit, images that are blurred, brighter or darker than the others, or show the same as
     another one, sides that no view shows, and masks or depth maps that contradict the others. --out writes a page
     with all images, cameras and points, and inspect.json. Held-out views are checked as well. Memory and time of a
     training on this machine are estimated.
 
+    Of a scene (a file of any format that `luxel view` opens, a folder of SOG, or a run) number and kind of its
+    primitives, bounds and facts are printed, and what it holds that luxel does not use.
+
     Examples:
         luxel inspect photos/
         luxel inspect walk.mp4 --frames 200
         luxel inspect photos/ --out report/
         luxel inspect photos/ --json
+        luxel inspect scene.ply
     """
 
     capture: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="CAPTURE")]
-    """Folder or file of the capture, as for `luxel train`."""
+    """Folder or file of the capture, as for `luxel train`; or a scene, as for `luxel view`."""
     out: Annotated[Path | None, Folder(), optional("DIR")] = None
     """Write inspect.html and inspect.json into this folder; those of an earlier inspection are replaced."""
     force: bool = False
@@ -68,7 +74,12 @@ class Inspect(Options):
     panorama: PanoramaOptions = field(default_factory=PanoramaOptions)
 
     def execute(self) -> int:
-        """Opens the capture and checks it; 0 whatever is found."""
+        """Opens the capture and checks it, or the scene; 0 whatever is found."""
+        from luxel.viewer.scene_loading.scene_inspection import is_scene
+
+        if is_scene(self.capture):
+            self._inspect_scene()
+            return 0
         from luxel.render.storage.folder import OutputFolder
         from luxel.scenes.captures.checks import inspect
         from luxel.viewer.progress import describe, opening
@@ -106,6 +117,31 @@ class Inspect(Options):
                 print(f"report: {page}")
         return 0
 
+    def _inspect_scene(self) -> None:
+        """Prints what is known of a scene.
+
+        Raises:
+            LuxelError: options of captures are given, or the scene cannot be read.
+        """
+        from luxel.viewer.scene_loading.scene_inspection import inspect_scene, sentences
+
+        for option in fields(self):
+            given = getattr(self, option.name)
+            default = option.default if option.default is not MISSING else PanoramaOptions()
+            if option.name not in ("capture", "json") and given != default:
+                raise LuxelError(
+                    f"{self.capture}: this is a scene, and --{option.name.replace('_', '-')} is for captures.",
+                    "Leave it out.",
+                )
+        inspection = inspect_scene(self.capture)
+        if self.json:
+            print(json.dumps(inspection.as_json(), indent=1))
+            return
+        for name, value in inspection.facts.items():
+            print(f"{name}: {visible(value)}")
+        for line in sentences(inspection, self.capture):
+            print(visible(line))
+
 
 def facts_of(inspection: Inspection, expected: TrainingEstimate | None = None) -> dict[str, str]:
     """What is known of the capture, and of a training on it where that was estimated, by name, for a person."""
@@ -127,6 +163,8 @@ def facts_of(inspection: Inspection, expected: TrainingEstimate | None = None) -
     if capture.reprojection_error is not None:
         facts["reprojection error"] = f"{capture.reprojection_error:.2f} pixels"
     facts["scale"] = f"cameras {capture.extent:.3g} units from the middle"
+    if capture.shift.any():
+        facts["shift"] = f"{' '.join(f'{x:.10g}' for x in capture.shift)} is subtracted from the coordinates"
     angles, _ = azimuths(capture, measures)
     if len(angles) > 1:
         facts["coverage"] = (
@@ -170,4 +208,11 @@ def as_json(
     findings = [asdict(finding) for finding in inspection.findings]
     training = None if expected is None else asdict(expected)
     unused = [entry.as_json() for entry in inspection.capture.unused]
-    return {"facts": facts, "findings": findings, "unused": unused, "views": views, "training": training}
+    return {
+        "facts": facts,
+        "findings": findings,
+        "unused": unused,
+        "shift": inspection.capture.shift.tolist(),
+        "views": views,
+        "training": training,
+    }

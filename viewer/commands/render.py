@@ -113,6 +113,7 @@ class Render(Options):
         options = LoadOptions(self.keep_non_finite, self.scene_axes, self.backend, pick_device(self.device))
         scene = open_scene(self.scene, options)
         about = scene.about
+        self._shift = about.shift or (0.0, 0.0, 0.0)  # with which the capture of a scene file is opened
         if (image := scene.part(FlatImage)) is not None:
             return self._write_image(image, linear=about.linear)
         if self.window is not None:
@@ -212,6 +213,8 @@ class Render(Options):
 
         with opening("opening the capture") as on_progress:
             origin = load_origin(self.scene, self.capture) if self._is_run() else Origin(str(self.capture))
+            if origin.shift is None:
+                origin.shift = self._shift
             origin.lens = "undistort"  # films are those of pinhole cameras
             return origin.open(on_progress)
 
@@ -223,9 +226,12 @@ class Render(Options):
         from luxel.render.runs.folder.provenance import UntrustedRunError
         from luxel.scenes.loading.run_results import has_capture
         from luxel.scenes.paths import interpolate, interpolate_times, load_path, orbit, orbit_like
+        from luxel.scenes.unused import unused_lines
 
         if self.path is not None:
-            path = load_path(self.path)
+            path = load_path(self.path, scene.about.shift)
+            for line in unused_lines(path.unused, "the file"):
+                print(line, file=sys.stderr)
             cameras, times = path.cameras, path.times
             if self.frames is not None:
                 cameras = interpolate(cameras, self.frames)

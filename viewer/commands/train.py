@@ -141,7 +141,7 @@ class Train(Options):
         """Opens the capture, trains, measures; returns the exit status."""
         from luxel.scenes.captures.unposed.video import video_file
         from luxel.scenes.loading.run_results import run_folder
-        from luxel.scenes.loading.scene_files import load_any_scene
+        from luxel.scenes.loading.runs import load_parameters
         from luxel.viewer.progress import describe, opening
         from luxel.viewer.scene_loading.capture_options import Origin
         from luxel.viewer.scene_loading.runs import allow_replacing, discard_unstarted, new_run_folder
@@ -187,7 +187,7 @@ class Train(Options):
                     print(
                         f"depth maps: of {len(capture.depths)} images, not used; --depth maps trains with them."
                     )
-                start = None if self.start_from is None else load_any_scene(self.start_from)
+                start = None if self.start_from is None else load_parameters(self.start_from, capture.shift)
                 return fit(
                     config,
                     capture,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import field, fields, make_dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
@@ -15,7 +14,7 @@ from luxel.render.primitives import PRIMITIVES
 from luxel.render.train.config import PARTS
 from luxel.render.train.densify import STRATEGIES
 from luxel.render.train.presets import preset
-from luxel.viewer.options import given
+from luxel.viewer.options import given, given_path
 
 if TYPE_CHECKING:
     from luxel.render.train.config import TrainConfig
@@ -82,15 +81,15 @@ def starting_config(arguments: Sequence[str]) -> TrainConfig:
         LuxelError: choices that do not exist or do not go together.
     """
     primitive, name = given(arguments, "--primitive"), given(arguments, "--preset")
-    strategy, folder = given(arguments, "--strategy"), given(arguments, "--resume")
+    strategy, folder = given(arguments, "--strategy"), given_path(arguments, "--resume")
     if folder is None:
         config = preset(name or "default", primitive or "gaussians")
     else:
         from luxel.render.train.resume import read_config, require_resumable
         from luxel.scenes.loading.run_results import run_folder
 
-        config, body = read_config(run_folder(Path(folder)))
-        require_resumable(run_folder(Path(folder)), body)
+        config, body = read_config(run_folder(folder))
+        require_resumable(run_folder(folder), body)
         try:
             config.check()
         except LuxelError as error:

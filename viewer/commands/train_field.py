@@ -18,7 +18,16 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.applications import APPLICATIONS
 from luxel.render.fields.config import FieldConfig, config_of_run, defaults, option_owners
 from luxel.render.runs.folder.owner import own
-from luxel.viewer.options import DeviceName, MaskUse, Serve, given, optional, pick_device
+from luxel.viewer.options import (
+    DeviceName,
+    MaskUse,
+    PathText,
+    Serve,
+    given,
+    given_path,
+    optional,
+    pick_device,
+)
 
 BATCH_ON_CPU = 1 << 13  # default of --batch on a CPU, samples per step
 GPU_DEVICES = ("/dev/nvidia*", "/dev/nvhost*", "/dev/dxg")  # of a GPU, an embedded one, and one within WSL
@@ -51,7 +60,7 @@ class TrainField(Options):
         luxel train --resume runs/nerf --steps 50000
     """
 
-    data: Annotated[str | None, tyro.conf.Positional, optional("DATA")] = None
+    data: Annotated[str | None, tyro.conf.Positional, PathText(), optional("DATA")] = None
     """Data to train on; with --resume only needed if they have moved."""
     run: Annotated[Path | None, Folder(), optional("DIR")] = None
     """Folder of the new run; default: runs/NAME after the data, with a number if that exists."""
@@ -84,11 +93,11 @@ class TrainField(Options):
         """Whether the arguments of `luxel train` are for a field: --field, or --resume of such a run."""
         if given(arguments, "--field") is not None:
             return True
-        if (folder := given(arguments, "--resume")) is None:
+        if (folder := given_path(arguments, "--resume")) is None:
             return False
         from luxel.scenes.loading.run_results import is_field_run
 
-        return is_field_run(Path(folder))
+        return is_field_run(folder)
 
     @staticmethod
     def defaults(arguments: Sequence[str]) -> TrainField:
@@ -98,13 +107,13 @@ class TrainField(Options):
             LuxelError: an argument is an option of another application.
         """
         command = TrainField()
-        if (resumed := given(arguments, "--resume")) is not None:
+        if (resumed := given_path(arguments, "--resume")) is not None:
             from luxel.render.runs.folder.run_folder import RunFolder
             from luxel.scenes.loading.run_results import run_folder
 
-            folder = run_folder(Path(resumed))
+            folder = run_folder(resumed)
             _require_run_of(folder, given(arguments, "--field"))
-            command.config = config_of_run(Path(resumed), RunFolder.read_body(folder))
+            command.config = config_of_run(resumed, RunFolder.read_body(folder))
         elif (name := given(arguments, "--field")) in APPLICATIONS:
             command.config = defaults(str(name))
             device = given(arguments, "--device") or "auto"

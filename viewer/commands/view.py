@@ -33,8 +33,8 @@ class ViewScene(Options):
     With two scenes, both are shown under one camera, left and right of a movable line, or their difference.
 
     SCENE is the folder of a run or a scene file (.ply as 3DGS or luxel writes it, .compressed.ply, .splat, .ksplat,
-    .spz, .sog, .glb, .safetensors) with any primitive or a neural field, or a triangle mesh (.glb, .obj, .ply or
-    .stl). Images are rendered on this machine, for each open page its own. Drag to turn, scroll to zoom. "Show
+    .spz, .sog, lod-meta.json, .glb, .safetensors) with any primitive or a neural field, or a triangle mesh (.glb, .obj,
+    .ply or .stl). Images are rendered on this machine, for each open page its own. Drag to turn, scroll to zoom. "Show
     cameras" shows where the images of the capture were taken; a click on a camera flies there. Dynamic scenes are
     played or stopped at any time. "Camera path" records a path for `luxel render --path`, "Inspect" shows the
     coordinates and depth of a clicked point.
@@ -91,7 +91,14 @@ class ViewScene(Options):
             return serve_until_interrupted(start_viewer(session, self.serve))
         from luxel.viewer.web.pair.session import PairSession, Side, distinct_names
 
-        other = open_session(self.second, device, self.backend, None, keep_non_finite=self.keep_non_finite)
+        other = open_session(
+            self.second,
+            device,
+            self.backend,
+            None,
+            keep_non_finite=self.keep_non_finite,
+            beside=session.about,
+        )
         print(_opened(self.second, other, device))
         names = distinct_names(self.scene, self.second)
         pair = PairSession(Side.of(names[0], session), Side.of(names[1], other))

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
+from luxel.render.geometry.camera import Camera
 from luxel.scenes import ReadOptions
 from luxel.scenes.captures.contents import shorten_names
 from luxel.scenes.captures.formats.colmap_writing import save_colmap
 from luxel.scenes.captures.open_capture import read_contents
+from luxel.scenes.geometry import nearest_rigid
+from luxel.scenes.large_coordinates import shifted_pose
 from luxel.viewer.progress import opening
 from luxel.viewer.scene_loading.capture_options import load_origin
 from luxel.viewer.scene_loading.learned_views import refined_views, refines_poses
@@ -42,9 +48,10 @@ def write_cameras(run: Path, out: Path, capture: Path | None = None, *, force: b
         points, poses = contents.points, {}
         if points is None or refined:
             opened = origin.open(on_progress)
-            points = opened.points if points is None else points
+            if points is None:
+                points = replace(opened.points, xyz=opened.points.xyz.astype(np.float64) + opened.shift)
             views = [*refined_views(run, opened), *opened.test]
-            poses = {view.name: view.camera.world_to_cam.double().numpy() for view in views}
+            poses = {view.name: _in_world(view.camera, opened.shift) for view in views}
     if refined:
         names = shorten_names(contents.images)
         for image in contents.images:
@@ -52,3 +59,12 @@ def write_cameras(run: Path, out: Path, capture: Path | None = None, *, force: b
     save_colmap(out, contents.images, points, force=force)
     of_these = " with refined poses" if refined else ""
     return f"{len(contents.images)} cameras{of_these} and {len(points.xyz):,} points"
+
+
+def _in_world(camera: Camera, shift: np.ndarray) -> np.ndarray:
+    """The pose of a camera among the coordinates of the capture, float64 [4, 4].
+
+    Its rotation is that of float32 made exact: far from 0 a rotation that is off by 1e-7 would move the camera.
+    """
+    pose = camera.world_to_cam.double().numpy()
+    return shifted_pose(nearest_rigid(pose), -shift) if shift.any() else pose

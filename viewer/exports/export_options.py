@@ -66,6 +66,9 @@ class ExportOptions(Options):
     """With --object: write everything but the objects."""
     labels: bool = False
     """Write the labels of the run's objects too: property label (uchar) of .ply, tensor label of .safetensors."""
+    world: bool = False
+    """Large coordinates (UTM, ECEF), which are shifted inside: write those of the capture, as double, in .ply, and with
+    --mesh in .ply and .obj. Many programs read doubles as float32 and show steps."""
     force: bool = False
     """Replace existing files of the names that are written; others in a folder stay."""
 
@@ -127,6 +130,15 @@ class ExportOptions(Options):
             (
                 self.labels and suffix not in writable_suffixes("labels"),
                 f"--labels is for {' and '.join(writable_suffixes('labels'))} files.",
+            ),
+            (
+                self.world and self.frames is not None,
+                "--world cannot be combined with --frames.",
+            ),
+            (
+                self.world and suffix not in ((".ply", ".obj") if self.mesh else writable_suffixes("world")),
+                f"--world is for {'.ply and .obj' if self.mesh else ' and '.join(writable_suffixes('world'))} files: "
+                "others hold float32.",
             ),
             (self.min_opacity is not None and not self.mesh, "--min-opacity needs --mesh."),
             (
@@ -195,6 +207,26 @@ class ExportOptions(Options):
         if not self.force and (there := [path for path in written if os.path.lexists(path)]):
             raise LuxelError(
                 f"{there[0]}: already exists.", "Give another --out, or replace it with --force."
+            )
+
+    def say_shift(self, shift: tuple[float, float, float] | None, axes: str) -> None:
+        """Says what separates the coordinates of the file from those of the capture.
+
+        Args:
+            shift: that was subtracted from large coordinates, in luxel's axes; None: nothing.
+            axes: of the file.
+        """
+        from luxel.scenes.files.axes import OWN, matrix_between
+
+        if shift is None:
+            return
+        if self.world:
+            print(f"{self.out.name} has the coordinates of the capture, as double.")
+        else:
+            turned = matrix_between(OWN, axes) @ shift
+            print(
+                f"The coordinates of {self.out.name} plus {' '.join(f'{x:.10g}' for x in turned)} are those of the "
+                "capture."
             )
 
     def written(self) -> str:

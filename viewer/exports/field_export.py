@@ -5,6 +5,7 @@ from __future__ import annotations
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.scene import Scene
+from luxel.scenes.files.meshes.mesh_files import axes_of_mesh
 from luxel.viewer.exports.export_options import ExportOptions
 from luxel.viewer.exports.mesh_export import write_field
 from luxel.viewer.options import pick_device
@@ -30,5 +31,9 @@ def export(options: ExportOptions, scene: Scene) -> None:
     options.check_finish("a neural field", ("--fill-holes", "--texture"))
     options.check_path()
     field = scene.parts[Application].to(pick_device(options.device))
-    made = write_field(options.out, field, options.resolution, options.level, options.finish)
+    shift = scene.about.shift
+    made = write_field(
+        options.out, field, options.resolution, options.level, options.finish, shift, world=options.world
+    )
     print(f"{made}: {options.written()}")
+    options.say_shift(shift, axes_of_mesh(options.out))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ from luxel.viewer.exports.mesh_options import MeshFinish
 from luxel.viewer.progress import opening
 from luxel.viewer.scene_loading.capture_options import load_origin
 from luxel.viewer.scene_loading.learned_views import refined_views
-from luxel.viewer.scene_loading.scene_facts import as_up
+from luxel.viewer.scene_loading.scene_facts import as_shift, as_up
 
 CELLS_OF_FIELD = 256  # along the box of a neural field
 TEXTURED_TRIANGLES = 50_000  # unless their number is given: charts are found on the CPU
@@ -32,24 +33,53 @@ SPACINGS = {"cuda": 512, "cpu": 256}  # along what the cameras see of a scene
 
 
 def write_field(
-    out: Path, field: Application, resolution: int | None, level: float | None, finish: MeshFinish
+    out: Path,
+    field: Application,
+    resolution: int | None,
+    level: float | None,
+    finish: MeshFinish,
+    shift: tuple[float, float, float] | None = None,
+    *,
+    world: bool = False,
 ) -> str:
-    """Writes the surface of a neural field, perhaps with fewer triangles; returns what was written, in words."""
+    """Writes the surface of a neural field, perhaps with fewer triangles; returns what was written, in words.
+
+    Args:
+        out: file to write.
+        field: whose surface it is.
+        resolution: cells along its box; None: `CELLS_OF_FIELD`.
+        level: density at the surface; None: that of the field.
+        finish: what is done with the surface.
+        shift: what was subtracted from large coordinates.
+        world: write the coordinates of the world, see `in_world`.
+    """
     mesh = field_mesh(field, resolution or CELLS_OF_FIELD, level)
     if finish.triangles is not None:
         tensors = TriangleMesh(torch.from_numpy(mesh.xyz), torch.from_numpy(mesh.faces))
         fewer = decimated(FusedSurface(tensors, torch.from_numpy(mesh.rgb) / 255), finish.triangles)
         mesh = _as_mesh(FinishedSurface(*fewer), SceneFacts())
-    save_mesh(out, mesh)
+    mesh.facts = replace(mesh.facts, shift=shift)
+    save_mesh(out, in_world(mesh) if world else mesh)
     return f"{len(mesh.faces):,} triangles"
 
 
-def write_hulls(out: Path, scene: Parameters, min_opacity: float | None) -> tuple[str, str]:
-    """Writes primitives that have a shape of triangles; returns what was written and what was left out, in words."""
+def write_hulls(
+    out: Path, scene: Parameters, min_opacity: float | None, facts: SceneFacts, *, world: bool = False
+) -> tuple[str, str]:
+    """Writes primitives that have a shape of triangles; returns what was written and what was left out, in words.
+
+    Args:
+        out: file to write.
+        scene: primitives.
+        min_opacity: of those that are written; None: the primitive's own.
+        facts: of the scene.
+        world: write the coordinates of the world, see `in_world`.
+    """
     to_mesh = PRIMITIVES[scene.primitive].engine.to_mesh
     assert to_mesh is not None
     made = to_mesh(scene, min_opacity)
-    save_mesh(out, Mesh(made.xyz, made.rgb, made.faces))
+    mesh = Mesh(made.xyz, made.rgb, made.faces, facts=SceneFacts(shift=facts.shift))
+    save_mesh(out, in_world(mesh) if world else mesh)
     left_out = " and ".join(f"{count:,} {reason}" for reason, count in made.left_out.items())
     return f"{made.parts:,} {scene.noun} as {len(made.faces):,} triangles", f"{left_out} {scene.noun}"
 
@@ -62,6 +92,8 @@ def write_surface(
     resolution: int | None,
     finish: MeshFinish,
     capture_path: Path | None = None,
+    *,
+    world: bool = False,
 ) -> str:
     """Writes the surface that the images' cameras see of a scene; returns what was written, in words.
 
@@ -73,6 +105,7 @@ def write_surface(
         resolution: see `finished_surface`; None: 512, or 256 without a GPU.
         finish: what is done with the surface.
         capture_path: of the capture, instead of the one that the run names.
+        world: write the coordinates of the world, see `in_world`.
 
     Raises:
         LuxelError: the run has no cameras, or as `finished_surface`.
@@ -97,8 +130,17 @@ def write_surface(
             say=print,
             **render,
         )
-    save_mesh(out, _as_mesh(surface, SceneFacts(up=as_up(capture.up))))
+    mesh = _as_mesh(surface, SceneFacts(up=as_up(capture.up), shift=as_shift(capture.shift)))
+    save_mesh(out, in_world(mesh) if world else mesh)
     return f"{len(surface.mesh.faces):,} triangles from {len(cameras)} cameras"
+
+
+def in_world(mesh: Mesh) -> Mesh:
+    """The mesh with the coordinates of the world, in float64; as it is where nothing was subtracted from them."""
+    if mesh.facts.shift is None:
+        return mesh
+    xyz = mesh.xyz.astype(np.float64) + np.array(mesh.facts.shift)
+    return replace(mesh, xyz=xyz, facts=replace(mesh.facts, shift=None))
 
 
 def _as_mesh(surface: FinishedSurface, facts: SceneFacts) -> Mesh:

@@ -10,8 +10,11 @@ from luxel.render.primitives import PRIMITIVES, Parameters
 from luxel.render.runs.folder.run_config import has_config
 from luxel.render.scene import Scene
 from luxel.scenes import Capture
-from luxel.scenes.files.registry import find_format, formats_for
+from luxel.scenes.files.axes import known_axes
+from luxel.scenes.files.meshes.mesh_files import axes_of_mesh
+from luxel.scenes.files.registry import find_format, formats_for, writable_format
 from luxel.scenes.files.scene_files import lost_by
+from luxel.scenes.files.scene_format import SceneFacts
 from luxel.scenes.loading.loaders import facts_of, find_writer
 from luxel.scenes.loading.run_results import is_run
 from luxel.viewer.exports.export_options import ExportOptions
@@ -39,7 +42,7 @@ def export(options: ExportOptions, opened: Scene) -> None:
     options.check_path()
     scene, labels = _of_objects(options, scene)
     if options.mesh:
-        _write_mesh(options, scene if options.time is None else scene.at(options.time))
+        _write_mesh(options, scene if options.time is None else scene.at(options.time), facts_of(opened))
         return
     known = find_format(options.out)
     facts = facts_of(opened)
@@ -51,7 +54,12 @@ def export(options: ExportOptions, opened: Scene) -> None:
         return
     if options.time is not None:
         scene = scene.at(options.time)
-    chosen = {"half": options.half, "labels": labels, "version": options.spz_version}
+    chosen = {
+        "half": options.half,
+        "labels": labels,
+        "version": options.spz_version,
+        "world": options.world and facts.shift is not None,
+    }
     if known is not None and "view" in known.options and has_config(options.scene):
         chosen |= page_start(options.scene, options.capture)
     writer = find_writer(options.out, opened)
@@ -60,6 +68,8 @@ def export(options: ExportOptions, opened: Scene) -> None:
     print(f"{scene.count:,} {scene.noun}: {options.written()}")
     if lost := lost_by(options.out, scene, facts):
         print(f"{options.out.name} does not hold: {', '.join(lost)}")
+    axes = known_axes(options.out_axes) if options.out_axes else writable_format(options.out, scene).axes
+    options.say_shift(facts.shift, axes)
 
 
 def _of_objects(options: ExportOptions, scene: Parameters) -> tuple[Parameters, Tensor | None]:
@@ -84,7 +94,7 @@ def _of_objects(options: ExportOptions, scene: Parameters) -> tuple[Parameters, 
     return scene.select(rows.to(scene.device)), objects.labels[rows] if options.labels else None
 
 
-def _write_mesh(options: ExportOptions, scene: Parameters) -> None:
+def _write_mesh(options: ExportOptions, scene: Parameters, facts: SceneFacts) -> None:
     if PRIMITIVES[scene.primitive].engine.to_mesh is None:
         made = write_surface(
             options.scene,
@@ -94,11 +104,13 @@ def _write_mesh(options: ExportOptions, scene: Parameters) -> None:
             options.resolution,
             options.finish,
             options.capture,
+            world=options.world,
         )
         print(f"{made}: {options.written()}")
-        return
-    made, left_out = write_hulls(options.out, scene, options.min_opacity)
-    print(f"{made}: {options.written()}; {left_out} were left out")
+    else:
+        made, left_out = write_hulls(options.out, scene, options.min_opacity, facts, world=options.world)
+        print(f"{made}: {options.written()}; {left_out} were left out")
+    options.say_shift(facts.shift, axes_of_mesh(options.out))
 
 
 def _range(options: ExportOptions, scene: Scene) -> tuple[float, float]:

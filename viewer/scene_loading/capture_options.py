@@ -29,6 +29,8 @@ class Origin:
         holdout_every, max_size, masks, max_megapixels, frames, cut_object, poses, panorama, depth_values, lens,
             depth_channel: as in luxel.scenes.open.
         depth_points: absolute path of a file of points that give depth; see luxel.scenes.supervise.
+        shift, far_cameras: as in luxel.scenes.open; a run states what was subtracted from the coordinates of its
+            capture, and those of versions that did not shift state nothing.
     """
 
     path: str
@@ -44,6 +46,8 @@ class Origin:
     depth_points: str | None = None
     lens: str = "undistort"
     depth_channel: str | None = None
+    shift: tuple[float, float, float] | None = None
+    far_cameras: str = "leave out"
 
     @staticmethod
     def of(options: Any, path: str, holdout_every: int) -> Origin:
@@ -83,6 +87,8 @@ class Origin:
             depth_values=self.depth_values,
             lens=self.lens,
             depth_channel=self.depth_channel,
+            shift=self.shift,
+            far_cameras=self.far_cameras,
             on_progress=on_progress,
         )
 
@@ -101,6 +107,7 @@ class Origin:
         return {
             "capture": {
                 **asdict(self),
+                "shift": [float(x) for x in capture.shift],
                 "name": capture.name,
                 "kind": capture.format,
                 "holdout": capture.holdout,
@@ -175,7 +182,11 @@ def read_origin(folder: Path) -> Origin:
         LuxelError: config.json is absent, damaged, or does not name the capture.
     """
     try:
-        return validated(RunFolder.read_body(folder).get("capture"), Origin)
+        about = RunFolder.read_body(folder).get("capture")
+        origin = validated(about, Origin)
+        if isinstance(about, dict) and about.get("shift") is None:  # of a version that did not shift
+            origin.shift, origin.far_cameras = (0.0, 0.0, 0.0), "keep"
+        return origin
     except JsonError as error:
         raise RunError(
             f"{folder / 'config.json'}: does not say which capture the run was trained on ({error}).",

@@ -34,12 +34,21 @@ def with_up_of_capture(facts: SceneFacts, path: Path, capture: Path | None = Non
 
 def facts_of_training(config: TrainConfig, capture: Capture, scene: Any) -> SceneFacts:
     """The facts of a scene that is trained on a capture."""
-    return SceneFacts(antialiased=config.antialiased if scene.antialiases else None, up=as_up(capture.up))
+    return SceneFacts(
+        antialiased=config.antialiased if scene.antialiases else None,
+        up=as_up(capture.up),
+        shift=as_shift(capture.shift),
+    )
 
 
 def as_up(up: np.ndarray | None) -> tuple[float, float, float] | None:
     """The up direction of a capture as SceneFacts have it."""
     return facts_from({"up": None if up is None else np.asarray(up, float).tolist()}).up
+
+
+def as_shift(shift: np.ndarray) -> tuple[float, float, float] | None:
+    """The shift of a capture as SceneFacts have it; None: it is 0."""
+    return facts_from({"shift": np.asarray(shift, float).tolist()}).shift
 
 
 def _up_of_capture(path: Path, capture: Path | None) -> tuple[float, float, float] | None:

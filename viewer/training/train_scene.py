@@ -33,7 +33,7 @@ from luxel.viewer.reports.capture_warnings import CaptureWarnings
 from luxel.viewer.reports.evaluation_report import report_of_run
 from luxel.viewer.reports.scoring import background_of, psnr_in_words, score
 from luxel.viewer.scene_loading.capture_options import Origin
-from luxel.viewer.scene_loading.scene_facts import facts_of_training
+from luxel.viewer.scene_loading.scene_facts import as_shift, facts_of_training
 
 if TYPE_CHECKING:
     from luxel.render.fields.training.trainer import FieldTrainer
@@ -125,7 +125,12 @@ def fit(
             folder=folder,
             trained_on=len(capture.train),
             notices=capture.warnings,
-            make=partial(primitive_scene, backend=trainer.config.backend, lenses=origin.lens == "keep"),
+            make=partial(
+                primitive_scene,
+                backend=trainer.config.backend,
+                lenses=origin.lens == "keep",
+                shift=as_shift(capture.shift),
+            ),
         )
 
     with CaptureWarnings(capture, trainer.say) if check_capture else nullcontext():
@@ -307,7 +312,7 @@ class LiveViewer:
         run = self._session()
         with run.borrow() as scene:
             device = scene.device
-        other = open_session(path, device)
+        other = open_session(path, device, beside=run.about)
         names = distinct_names(run.folder or Path(run.name), path)
         own = Side.of(names[0], run)
         second = Side.of(names[1], other)

@@ -20,7 +20,7 @@ from viser._messages import (
     SetCameraUpDirectionMessage,
 )
 
-from luxel.render.geometry.camera import Camera, View, poses_of
+from luxel.render.geometry.camera import Camera, View, near_views, poses_of
 from luxel.render.geometry.lens_views import vertical_field
 
 MAX_SIDE = 4096  # pixels of an image along one axis
@@ -137,11 +137,12 @@ def find_extent(
     """Centre, radius and up direction from the views, or from the scene's ``marks`` where there are no views.
 
     ``marks`` gives points that mark the place and size of the scene, [P, 3], see `luxel.render.scene.Scene.centres`.
-    The centre is the point nearest to all optical axes (least squares). ``up`` [3] and ``front`` [3] are taken over
-    where they are given; otherwise up is the mean of the cameras' up or, without views, -y, as structure from motion
-    tends to have it, and there is no front.
+    The centre is the point nearest to all optical axes (least squares); distant cameras do not count. ``up`` [3] and
+    ``front`` [3] are taken over where they are given; otherwise up is the mean of the cameras' up or, without views,
+    -y, as structure from motion tends to have it, and there is no front.
     """
     if views:
+        views = near_views(views)
         poses = poses_of(views)
         centres, forward = poses[:, :3, 3], poses[:, :3, 2]
         away = np.eye(3) - forward[:, :, None] * forward[:, None, :]  # removes the part along an axis

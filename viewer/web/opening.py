@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ import torch
 
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
+from luxel.render.primitives import Parameters
 from luxel.render.raster import Backend
-from luxel.render.scene import Scene
+from luxel.render.raster.primitive_scene import Remake
+from luxel.render.scene import About, Scene
 from luxel.scenes import Capture
+from luxel.scenes.large_coordinates import Shift, with_shift
 from luxel.scenes.loading.loader import LoadOptions
 from luxel.scenes.loading.loaders import open_scene
 from luxel.scenes.loading.run_results import has_capture, is_field_run, is_run
@@ -31,6 +35,7 @@ def open_session(
     *,
     keep_non_finite: bool = False,
     axes: str | None = None,
+    beside: About | None = None,
 ) -> StaticSession:
     """The session of a scene.
 
@@ -41,13 +46,17 @@ def open_session(
         capture: whose cameras are shown; None: the capture that the run was trained on, if it can be opened.
         keep_non_finite: of primitives, see `luxel.scenes.files.scene_files.finite_primitives`.
         axes: of a scene file, see `luxel.scenes.load_primitives`.
+        beside: of another scene, with whose shift of large coordinates primitives are shown; None: with their own.
 
     Raises:
         LuxelError: the path is neither or cannot be read, the capture cannot be opened, or the backend does not fit.
     """
     scene = open_scene(path, LoadOptions(keep_non_finite, axes, backend, device))
-    opened = _open_capture(path, capture)
+    if beside is not None and (parameters := scene.part(Parameters)) is not None:
+        moved = with_shift(parameters, scene.about.shift, beside.shift)
+        scene = replace(scene.parts[Remake].scene(moved), about=replace(scene.about, shift=beside.shift))
     about = scene.about
+    opened = _open_capture(path, capture, about.shift)
     return StaticSession(
         scene,
         [*(opened.train if capture else refined_views(path, opened)), *opened.test] if opened else [],
@@ -73,17 +82,19 @@ def _appearance(capture: Capture | None, scene: Scene) -> dict[str, Any]:
     return {"up": up, "background": background}
 
 
-def _open_capture(path: Path, capture: Path | None) -> Capture | None:
-    """The capture to show; None, with a message, if the run's own cannot be opened."""
+def _open_capture(path: Path, capture: Path | None, shift: Shift | None) -> Capture | None:
+    """The capture to show, shifted as the scene is; None, with a message, if the run's own cannot be opened."""
     foreign = path.is_dir() and is_field_run(path) and not has_capture(path)  # trained on something else
     if capture is None and (not is_run(path) or foreign):
         return None
     try:
         origin = (
-            Origin(str(capture))
+            Origin(str(capture), shift=shift or (0.0, 0.0, 0.0))
             if capture
             else load_origin(path, remedy=f"To show them: luxel view {path} --capture PATH.")
         )
+        if shift is not None:
+            origin.shift = shift
         with opening("opening the capture") as on_progress:
             return origin.open(on_progress)
     except LuxelError as error:

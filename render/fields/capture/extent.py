@@ -13,7 +13,7 @@ import torch
 from luxel.render.fields.capture.occupancy import in_view
 from luxel.render.fields.capture.posed_images import Box, PosedImages, box_of, read_view
 from luxel.render.fields.radiance_config import RadianceConfig
-from luxel.render.geometry.camera import Points, View
+from luxel.render.geometry.camera import Points, View, near_views
 from luxel.render.ops.field.march_rays import Region
 
 FINEST = 2048  # points along the sides of a box that one object fills (Müller et al. 2022, table 1)
@@ -155,8 +155,8 @@ def cascades_in(config: RadianceConfig) -> int:
 
 
 def _reach_of_cameras(views: Sequence[View], middle: np.ndarray) -> float:
-    """How far the cameras are from a point at most, along the farthest axis."""
-    eyes = np.stack([view.camera.position.double().numpy() for view in views])
+    """How far the cameras are from a point at most, along the farthest axis; distant ones do not count."""
+    eyes = np.stack([view.camera.position.double().numpy() for view in near_views(views)])
     return float(np.abs(eyes - middle).max())
 
 

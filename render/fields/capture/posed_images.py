@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.errors import LuxelError
-from luxel.render.geometry.camera import Camera, Points, View
+from luxel.render.geometry.camera import Camera, Points, View, near_views
 from luxel.render.geometry.lens import require_pinhole
 from luxel.render.metrics.image_metrics import affine_fit, psnr, ssim
 
@@ -187,6 +187,7 @@ def box_of(views: Sequence[View], points: Points | None = None) -> Box:
         low, high = np.percentile(points.xyz.astype(float), [1, 99], axis=0)
         middle, half = (low + high) / 2, 0.55 * float((high - low).max())
     else:
+        views = near_views(views)
         eyes = np.stack([view.camera.position.double().numpy() for view in views])
         ahead = np.stack([view.camera.world_to_cam[2, :3].double().numpy() for view in views])
         across = np.eye(3) - ahead[:, :, None] * ahead[:, None, :]

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from luxel.scenes.errors import CaptureError
+
 MIN_IMAGES = 15  # registered images of a lens, from which four distortion coefficients are well determined
 MIN_GAIN = 0.01  # share by which the reprojection error must fall
 MIN_CENTRE_GAIN = 0.002  # the same for a free principal point, of which little gain is noise
@@ -19,7 +21,8 @@ FOLD_RADII = 64  # radii at which the distortion must grow outwards
 def refine_lens(pycolmap: Any, model: Any) -> Any:
     """A model with richer lenses, if that lowers the reprojection error and they are plausible; else the model.
 
-    First SIMPLE_RADIAL becomes OPENCV, then the principal point is free.
+    First SIMPLE_RADIAL becomes OPENCV, then the principal point is free. A lens that cannot be inverted up to the
+    border of its image, so that nothing can be undistorted with it, is estimated again without distortion.
 
     Args:
         pycolmap: the module.
@@ -28,9 +31,10 @@ def refine_lens(pycolmap: Any, model: Any) -> Any:
     visible = Counter(model.images[key].camera_id for key in model.reg_image_ids())
     determined = {key for key, count in visible.items() if count >= MIN_IMAGES}
     if not determined:
-        return model
+        return with_invertible_lenses(pycolmap, model)
     adjusted = pycolmap.Reconstruction(model)
     adjust(pycolmap, adjusted)
+    adjusted = with_invertible_lenses(pycolmap, adjusted)
     trial = pycolmap.Reconstruction(adjusted)
     for key in determined:
         camera = trial.cameras[key]
@@ -41,6 +45,40 @@ def refine_lens(pycolmap: Any, model: Any) -> Any:
     adjust(pycolmap, trial)
     best = trial if is_better(trial, adjusted) else adjusted
     return with_principal_point(pycolmap, best, determined)
+
+
+def with_invertible_lenses(pycolmap: Any, model: Any) -> Any:
+    """A model after bundle adjustment in which lenses that cannot be inverted have no distortion; the model if all can.
+
+    Args:
+        pycolmap: the module.
+        model: a pycolmap.Reconstruction.
+    """
+    folding = [key for key, camera in model.cameras.items() if not can_be_inverted(camera)]
+    if not folding:
+        return model
+    trial = pycolmap.Reconstruction(model)
+    for key in folding:
+        camera = trial.cameras[key]
+        focal = 0.5 * (camera.focal_length_x + camera.focal_length_y)
+        centre = camera.principal_point_x, camera.principal_point_y
+        camera.model = pycolmap.CameraModelId.SIMPLE_PINHOLE
+        camera.params = [focal, *centre]
+    adjust(pycolmap, trial)
+    return trial
+
+
+def can_be_inverted(camera: Any) -> bool:
+    """Whether the images of a lens can be undistorted up to their border."""
+    # Imported here: tasks that refine no lens do not need OpenCV.
+    from luxel.scenes.captures.lenses.lens import lens_of_colmap, pinhole_of
+
+    values = [float(value) for value in camera.params]
+    try:
+        pinhole_of(lens_of_colmap(camera.model_name, camera.width, camera.height, values, "lens"))
+    except CaptureError:
+        return False
+    return True
 
 
 def with_principal_point(pycolmap: Any, model: Any, determined: set[int] | None = None) -> Any:
@@ -104,7 +142,7 @@ def is_plausible(camera: Any, before: Any) -> bool:
         abs(camera.principal_point_y / camera.height - 0.5),
     )
     near = abs(fx / before.focal_length_x - 1) < FOCAL_WITHIN and abs(fx / fy - 1) < ASPECT_WITHIN
-    return near and max(off) < CENTRE_WITHIN and _grows_outwards(camera)
+    return near and max(off) < CENTRE_WITHIN and _grows_outwards(camera) and can_be_inverted(camera)
 
 
 def _grows_outwards(camera: Any) -> bool:

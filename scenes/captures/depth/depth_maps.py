@@ -19,7 +19,8 @@ import numpy as np
 from luxel.render.geometry.camera import Camera, Points, View
 from luxel.scenes.captures.contents import SourceImage
 from luxel.scenes.captures.images.images import target_size
-from luxel.scenes.captures.lenses.lens import Lens, pinhole_of, undistortion_maps
+from luxel.scenes.captures.lenses.lens import Lens, pinhole_of
+from luxel.scenes.captures.lenses.undistortion import undistortion_maps
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.exr.channels import SUFFIX as EXR_SUFFIX
 from luxel.scenes.files.exr.values import read_exr_depth
@@ -76,17 +77,16 @@ class DepthReader:
                 "Save depth maps in the aspect ratio of the images.",
             )
         if lens.distorted:
-            across, down, known = undistortion_maps(lens)
+            across, down, known = undistortion_maps(lens, self.width, self.height)
         else:
-            column, row = np.arange(lens.width, dtype=np.float32), np.arange(lens.height, dtype=np.float32)
+            column = (np.arange(self.width) + 0.5) * (lens.width / self.width) - 0.5
+            row = (np.arange(self.height) + 0.5) * (lens.height / self.height) - 0.5
             (across, down), known = np.meshgrid(column, row), None
         # Depth is never interpolated: between two surfaces there is none.
-        size = (self.width, self.height)
-        maps = [cv2.resize(m, size, interpolation=cv2.INTER_NEAREST) for m in (across, down)]
-        x, y = ((maps[0] + 0.5) * (wide / lens.width) - 0.5), ((maps[1] + 0.5) * (tall / lens.height) - 0.5)
+        x, y = ((across + 0.5) * (wide / lens.width) - 0.5), ((down + 0.5) * (tall / lens.height) - 0.5)
         out = cv2.remap(stored, x.astype(np.float32), y.astype(np.float32), cv2.INTER_NEAREST)
         if known is not None:
-            out = np.where(cv2.resize(known, size, interpolation=cv2.INTER_NEAREST) > 0, out, np.float32(0))
+            out = np.where(known > 0, out, np.float32(0))
         return out / self._lengths() if self.values == "ray" else out
 
     def _lengths(self) -> np.ndarray:

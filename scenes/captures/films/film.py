@@ -97,7 +97,7 @@ class Film:
         context = self.stream.codec_context
         check_megapixels(path, context.width, context.height)
         self.stream.thread_type = "AUTO"
-        self._size = (context.width, context.height)
+        self._size: tuple[int, int] | None = None  # of the first frame
         self.seconds = _seconds(container, self.stream)
         self.state = FilmState(
             expected=_announced(container, self.stream),
@@ -121,8 +121,7 @@ class Film:
         except FFmpegError as error:
             if not count or isinstance(error, MemoryError):
                 raise
-        start = float((self.stream.start_time or 0) * self.stream.time_base)
-        short = self.seconds > 0 and 0 < end - start < ENDING * self.seconds
+        short = 0 < end < ENDING * self.seconds
         if self.state.expected:
             self.state.cut_short = self.state.cut_short or count < self.state.expected
         elif short and self.format.startswith("matroska"):
@@ -139,8 +138,12 @@ class Film:
         for frame in self._decoded(damaged):
             if not frame.time_base:  # of the last ones, which no packet came with
                 frame.time_base = self.stream.time_base
-            if (frame.width, frame.height) != self._size:
-                check_megapixels(self.path, frame.width, frame.height)
+            size = (frame.width, frame.height)
+            if size != self._size:
+                check_megapixels(self.path, *size)
+            if self._size is None and not frame.is_corrupt:
+                self._size = self.state.streams[0] = size
+            if self._size not in (size, None):
                 self.state.other_size += 1
             elif frame.is_corrupt or (frame.pts is not None and frame.pts in damaged):
                 self.state.damaged += 1

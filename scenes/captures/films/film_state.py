@@ -91,14 +91,14 @@ def film_unused(states: Mapping[str, FilmState]) -> list[Unused]:
         )
     if other := _those(states, lambda state: state.other_size > 0):
         name, state = next(iter(other.items()))
-        width, height = state.streams[0]
+        (width, height), count = state.streams[0], state.read + state.damaged + state.other_size
         out.append(
             Unused(
                 "frames of another size",
                 sum(state.other_size for state in other.values()),
                 name,
-                f"{name}{_more(other)}: {state.other_size} of {state.read + state.other_size} frames are not of "
-                f"{width}x{height} pixels as the others, and are left out.",
+                f"{name}{_more(other)}: {state.other_size} of {count} frames are not of {width}x{height} pixels "
+                "as the others, and are left out.",
                 "Convert the film to one size, or cut it where the size changes.",
                 LOST,
             )

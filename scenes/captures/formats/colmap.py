@@ -351,7 +351,7 @@ def _points_binary(path: Path) -> tuple[Points, np.ndarray]:
 
 def _finite(xyz: np.ndarray, rgb: np.ndarray) -> Points:
     keep = (np.abs(xyz) < 1e30).all(axis=1)
-    return Points(xyz[keep].astype(np.float32), rgb[keep])
+    return Points(xyz[keep], rgb[keep])
 
 
 def text_lines(path: Path) -> list[tuple[int, str]]:
@@ -401,7 +401,7 @@ def image_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _is_point_list(words: Sequence[str]) -> bool:
-    """Whether a line of images.txt, split into at most ten words, has x, y and the id of a point, any number of times."""
+    """Whether a line of images.txt, in at most ten words, has x, y and the id of a point, any number of times."""
     rest = words[9].split(maxsplit=1) if len(words) == 10 else []
     if rest and (len(rest) < 2 or not _is_number(words[9].rsplit(maxsplit=1)[-1])):
         return False  # the name of an image

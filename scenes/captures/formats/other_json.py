@@ -51,7 +51,7 @@ OTHERS = (
     OtherJson(
         "a reconstruction of OpenSfM or OpenDroneMap (reconstruction.json)",
         f"Convert it with OpenSfM (opensfm export_colmap) or nerfstudio (ns-process-data odm), {IMAGES_ALONE}.",
-        lambda document: _each(_has("cameras", "shots"), document),
+        lambda document: _each(_has("cameras", "points"), document),
     ),
     OtherJson(
         "a scene of openMVG (sfm_data.json)",
@@ -75,8 +75,8 @@ OTHERS = (
     ),
     OtherJson(
         "the poses of an SDFStudio capture (meta_data.json)",
-        "Write transforms.json from it: file_path is rgb_path, transform_matrix is camtoworld with its second and third "
-        "column negated, and fl_x, fl_y, cx, cy are those of intrinsics.",
+        "Write transforms.json from it: file_path is rgb_path, transform_matrix is camtoworld with its second and "
+        "third column negated, and fl_x, fl_y, cx, cy are those of intrinsics.",
         _is_sdfstudio,
     ),
     OtherJson(
@@ -129,6 +129,8 @@ OTHERS = (
 
 def describe_other_json(document: Any) -> OtherJson | None:
     """The kind of file of another program that a JSON document is; None: of no known one."""
+    if isinstance(document, Mapping) and "frames" in document and not _is_sdfstudio(document):
+        return None
     return next((other for other in OTHERS if other.matches(document)), None)
 
 
@@ -144,7 +146,7 @@ def refuse_other_json(file: Path, document: Any) -> None:
     """
     other = describe_other_json(document)
     if other is not None:
-        raise CaptureError(f"{file}: this is {other.what}, no transforms.json.", other.remedy)
+        raise CaptureError(f"{file}: this is no transforms.json but {other.what}.", other.remedy)
     if isinstance(document, Mapping) and "frames" in document:
         return
     if isinstance(document, Mapping):

@@ -25,6 +25,7 @@ from luxel.scenes.captures.path_lookup import actual_path, folded
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import load_points
 from luxel.scenes.files.reading import read_bytes, reading
+from luxel.scenes.files.scenes.ply_columns import unused_of_points
 from luxel.scenes.geometry import OPENGL_TO_OPENCV, invert_rigid, rigid_from_matrix
 from luxel.scenes.unused import LOST, OTHER, WRONG, Unused, recorded
 
@@ -162,7 +163,8 @@ def _unused_frames(frames: list[Frame], bad: list[Frame]) -> list[Unused]:
     out = []
     if bad:
         example = str(bad[0].values.get("file_path"))
-        problem = f"{len(bad)} of {len(frames) + len(bad)} frames are marked is_bad and left out (the first is {example})."
+        total = len(frames) + len(bad)
+        problem = f"{len(bad)} of {total} frames are marked is_bad and left out (the first is {example})."
         remedy = "Remove is_bad from the file where they are to be used."
         out.append(Unused("frames marked is_bad", len(bad), example, problem, remedy, OTHER))
     unscaled = [
@@ -297,13 +299,15 @@ def points_of(folder: Path, document: Document, contents: CaptureContents) -> Po
         path = inside_capture(folder, given, "ply_file_path")
         if path.is_file():
             contents.used_files.add(path)
-            return load_points(path)
+            contents.unused += unused_of_points(path)
+            return load_points(path, double=True)
         contents.warnings.append(f"The point cloud {path} that transforms.json names is missing.")
     path = next((folder / name for name in POINT_FILES if (folder / name).is_file()), None)
     if path is None:
         return None
     contents.used_files.add(path)
-    return load_points(path)
+    contents.unused += unused_of_points(path)
+    return load_points(path, double=True)
 
 
 def _named_split(folder: Path, document: Document, contents: CaptureContents) -> None:

@@ -58,7 +58,7 @@ MEANINGS: tuple[tuple[str, re.Pattern[str], str], ...] = (
     (
         "the axes of the poses",
         re.compile(r"convention|coordinate|axes|^from_(na|mitsuba)$|handed|^(pose|c2w|w2c)", re.IGNORECASE),
-        "Check the poses with luxel inspect: transform_matrix is read as camera to world with x right, y up, z backward.",
+        "transform_matrix is read as camera to world, with the axes of the camera x right, y up, z backward.",
     ),
 )
 

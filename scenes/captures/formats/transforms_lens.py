@@ -80,16 +80,16 @@ def lens_of(document: Document, frame: Document, header: ImageHeader, where: str
     cx, cy = number("cx"), number("cy")
     centre = (0.5 * width if cx is None else cx, 0.5 * height if cy is None else cy)
     if model in PROJECT_ARIA:
-        values = _listed(document, frame, PARAMETERS["RAD_TAN_THIN_PRISM_FISHEYE"], where)
+        values = _listed(document, frame, PARAMETERS[PROJECT_ARIA[1]], where)
         if values is None:
             raise CaptureError(
                 f"{where}: {model} needs {LIST}.", "Give its 12 numbers k0 to k5, p0, p1, s0 to s3."
             )
-        shape = {"model": "RAD_TAN_THIN_PRISM_FISHEYE"}
+        fisheye, other = False, PROJECT_ARIA[1]
     else:
         values = _coefficients(document, frame, where)
-        shape = _shape(values, model, fisheye, where)
-    lens = Lens.create(width, height, focal, centre, values, **shape, where=where)
+        fisheye, other = _shape(values, model, fisheye, where)
+    lens = Lens.create(width, height, focal, centre, values, fisheye=fisheye, model=other, where=where)
     check_pixels(lens, where)
     return fit_to_file(lens, header.size(oriented), where), oriented
 
@@ -135,9 +135,8 @@ def _focal(width: int, height: int, document: Document, frame: Document, where: 
 def _coefficients(document: Document, frame: Document, where: str) -> dict[str, float]:
     """Distortion coefficients by name: of the frame where it has any, otherwise of the document."""
     named = {key: number_of(frame, document, key, where) or 0.0 for key in NAMED}
-    own = frame.get(LIST) is not None or not any(key in frame for key in NAMED)
-    listed = _listed(document, frame, LISTED, where) if own else None
-    if listed is None:
+    listed = _listed(document, frame, LISTED, where)
+    if listed is None or (frame.get(LIST) is None and any(frame.get(key) is not None for key in NAMED)):
         return named
     level = frame if frame.get(LIST) is not None else document
     contrary = [k for k in NAMED if level.get(k) is not None and named[k] not in (0.0, listed.get(k, 0.0))]
@@ -166,8 +165,8 @@ def _listed(
     return dict(zip(names, (value or 0.0 for value in values), strict=False))
 
 
-def _shape(values: dict[str, float], model: str, fisheye: bool, where: str) -> dict[str, Any]:
-    """The keywords of `Lens.create` for the simplest lens that has all of the coefficients."""
+def _shape(values: dict[str, float], model: str, fisheye: bool, where: str) -> tuple[bool, str]:
+    """``fisheye`` and ``model`` of the simplest `Lens` that has all of the coefficients."""
     rational = [key for key in ("k5", "k6") if values.get(key)]
     prism = [key for key in ("sx1", "sy1") if values.get(key)]
     if (rational and (fisheye or model != "FULL_OPENCV")) or (prism and not fisheye):
@@ -178,7 +177,5 @@ def _shape(values: dict[str, float], model: str, fisheye: bool, where: str) -> d
         )
     if fisheye:
         other = bool(prism or values.get("p1") or values.get("p2"))
-        return {"model": "THIN_PRISM_FISHEYE"} if other else {"fisheye": True}
-    if values.get("k4") and model != "FULL_OPENCV":
-        return {"model": OPENCV_K4}
-    return {}
+        return not other, "THIN_PRISM_FISHEYE" if other else ""
+    return False, OPENCV_K4 if values.get("k4") and model != "FULL_OPENCV" else ""

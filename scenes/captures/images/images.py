@@ -15,10 +15,12 @@ from PIL import Image, ImageOps
 from luxel.render.geometry.camera import Pixels
 from luxel.render.storage.reading import available_memory as free_memory
 from luxel.scenes.captures.exposure_data import Exposure, exposure_of
-from luxel.scenes.captures.lenses.lens import Lens, pinhole_of, undistortion_maps
+from luxel.scenes.captures.lenses.lens import Lens, pinhole_of
 from luxel.scenes.captures.lenses.stored_lenses import counted_pixels, image_circle, sampled
+from luxel.scenes.captures.lenses.undistortion import DETAIL, is_smaller, undistorted_at, undistortion_maps
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.images.image_decoding import has_end, opened_header, opened_image, opened_pixels
+from luxel.scenes.files.images.image_values import grey_bytes, is_deep
 
 ORIENTATION_TAG = 0x0112
 DECODED = 256  # images of a capture that are decoded to check them where they do not fit into memory
@@ -65,12 +67,13 @@ def decode(path: Path, *, oriented: bool = False, least: int | None = None) -> n
     """All pixels of an image file, uint8 [H, W, 3] or, where it has alpha, [H, W, 4].
 
     Args:
-        path: any file that Pillow reads; 16-bit greys are reduced to 8 bits.
+        path: any file that Pillow reads; greys of 16 bits and of floats are reduced to 8 bits, see `grey_bytes`.
         oriented: applies the EXIF orientation.
         least: pixels of the longer side that suffice, see `opened_image`. None: full size.
 
     Raises:
-        CaptureError: the file cannot be read, is damaged or cut short, no image, or above the limit on pixels.
+        CaptureError: the file cannot be read, is damaged or cut short, no image, above the limit on pixels, or its
+            values are not those of images.
     """
     with opened_pixels(path, least) as (opened, pixels):
         if pixels is not None:
@@ -78,9 +81,8 @@ def decode(path: Path, *, oriented: bool = False, least: int | None = None) -> n
                 pixels = cv2.cvtColor(pixels, cv2.COLOR_GRAY2RGB)
             return _turned(pixels, opened.getexif().get(ORIENTATION_TAG, 1)) if oriented else pixels
         image = ImageOps.exif_transpose(opened) if oriented else opened
-        if image.mode.startswith("I"):
-            grey = np.clip(np.asarray(image).astype(np.int64) >> 8, 0, 255).astype(np.uint8)
-            return np.repeat(grey[..., None], 3, axis=-1)
+        if is_deep(image.mode):
+            return cv2.cvtColor(grey_bytes(path, np.asarray(image)), cv2.COLOR_GRAY2RGB)
         return np.asarray(image.convert("RGBA" if _has_alpha(image) else "RGB"))
 
 
@@ -139,15 +141,24 @@ def resize(pixels: np.ndarray, width: int, height: int) -> np.ndarray:
     return cv2.resize(pixels, (width, height), interpolation=cv2.INTER_AREA if smaller else cv2.INTER_LINEAR)
 
 
-def _with_coverage(
-    rgb: np.ndarray, coverage: np.ndarray, move: Callable[[np.ndarray], np.ndarray]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Resamples straight colours weighted by their alpha, so that transparent pixels do not bleed in."""
-    covered = np.concatenate([rgb * (coverage[..., None] / np.float32(255)), coverage[..., None]], -1)
-    moved = move(covered.astype(np.float32))
-    alpha = moved[..., 3]
-    colour = moved[..., :3] * (255 / np.maximum(alpha, 1e-3))[..., None]
+def _covered(rgb: np.ndarray, coverage: np.ndarray) -> np.ndarray:
+    """Straight colours times their alpha, and that alpha, float32 [H, W, 4]: resampled, transparent pixels do not bleed
+    in."""
+    return np.concatenate([rgb * (coverage[..., None] / np.float32(255)), coverage[..., None]], -1).astype(
+        np.float32
+    )
+
+
+def _uncovered(covered: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Straight colours and alpha, uint8, of what `_covered` returned."""
+    alpha = covered[..., 3]
+    colour = covered[..., :3] * (255 / np.maximum(alpha, 1e-3))[..., None]
     return np.clip(colour + 0.5, 0, 255).astype(np.uint8), np.clip(alpha + 0.5, 0, 255).astype(np.uint8)
+
+
+def _kept(coverage: np.ndarray) -> np.ndarray:
+    """1 where a mask keeps a pixel, else 0, float32."""
+    return np.where(coverage >= 128, np.float32(1), np.float32(0))
 
 
 @dataclass
@@ -194,12 +205,10 @@ class ImageReader:
 
     def _read(self) -> Pixels:
         size = (self.lens.width, self.lens.height)
-        if self.remapped or self.mask is not None or (self.width, self.height) == size:
-            stored = decode(self.path, oriented=self.oriented)
-            actual = (stored.shape[1], stored.shape[0])
-        else:
-            actual = read_header(self.path).size(self.oriented)
-            stored = decode(self.path, oriented=self.oriented, least=max(self.width, self.height))
+        least = self._least()
+        actual = None if least is None else read_header(self.path).size(self.oriented)
+        stored = decode(self.path, oriented=self.oriented, least=least)
+        actual = actual or (stored.shape[1], stored.shape[0])
         if actual != size:
             raise CaptureError(
                 f"{self.path}: the image is {actual[0]}x{actual[1]} pixels, "
@@ -208,18 +217,50 @@ class ImageReader:
             )
         rgb = cv2.cvtColor(stored, cv2.COLOR_RGBA2RGB) if stored.shape[-1] == 4 else stored
         keep = None if self.use == "none" else self._coverage(stored)
+        if self.remapped and is_smaller(self.lens, self.width, self.height):
+            return self._undistorted(rgb, keep)
         known = self._known()
         if keep is not None and self.use == "cutout":
             colour, alpha = rgb, keep
             if self.remapped or rgb.shape[:2] != (self.height, self.width):
-                colour, alpha = _with_coverage(rgb, keep, self._move)
+                colour, alpha = _uncovered(self._move(_covered(rgb, keep)))
             return Pixels(colour, alpha, self._weight(known))
         weight = self._weight(known)
         if keep is not None:
             # Weights are 0 or 1: resampled pixels that mix kept and masked colours are left out.
-            kept = (self._move(np.where(keep >= 128, np.float32(1), np.float32(0))) > 0.99).astype(np.uint8)
+            kept = (self._move(_kept(keep)) > 0.99).astype(np.uint8)
             weight = kept * 255 if weight is None else np.minimum(weight, kept * 255)
         return Pixels(self._move(rgb), None, weight)
+
+    def _least(self) -> int | None:
+        """Pixels of the longer side at which the image is decoded, see `decode`."""
+        if self.mask is not None or (self.width, self.height) == (self.lens.width, self.lens.height):
+            return None
+        if not self.remapped:
+            return max(self.width, self.height)
+        return (
+            DETAIL * max(self.width, self.height) if is_smaller(self.lens, self.width, self.height) else None
+        )
+
+    def _undistorted(self, rgb: np.ndarray, keep: np.ndarray | None) -> Pixels:
+        """The pixels, undistorted at a smaller size than the stored ones'."""
+        stored = (rgb.shape[1], rgb.shape[0])
+
+        def rows(begin: int, end: int) -> list[np.ndarray]:
+            if keep is None:
+                return [rgb[begin:end]]
+            if self.use == "cutout":
+                return [_covered(rgb[begin:end], keep[begin:end])]
+            return [rgb[begin:end], _kept(keep[begin:end])]
+
+        planes, known = undistorted_at(self.lens, self.width, self.height, stored, rows)
+        weight = None if known is None else np.where(known, np.uint8(255), np.uint8(0))
+        if keep is not None and self.use == "cutout":
+            return Pixels(*_uncovered(planes[0]), weight)
+        if keep is not None:
+            kept = np.where(planes[1] > 0.99, np.uint8(255), np.uint8(0))
+            weight = kept if weight is None else np.minimum(weight, kept)
+        return Pixels(planes[0], None, weight)
 
     @property
     def remapped(self) -> bool:

@@ -18,6 +18,7 @@ from luxel.scenes.captures.images.mask_files import (
     match_masks,
     parts_below,
 )
+from luxel.scenes.captures.images.mask_values import coverage, mask_values
 from luxel.scenes.errors import CaptureError
 
 SAMPLE = 16  # masks or alpha channels that are inspected to decide on their use
@@ -62,24 +63,22 @@ def _find_masks_alongside(sources: Sequence[SourceImage]) -> None:
 
 def _is_grey(path: Path) -> bool:
     """Whether an image has no colour, but for the errors of its compression."""
-    rgb = decode(path)[..., :3].astype(np.int16)
+    values = mask_values(path)
+    if values.ndim == 2:
+        return True
+    rgb = (values[..., :3] >> (8 * (values.dtype.itemsize - 1))).astype(np.int16)
     return int(np.ptp(rgb, axis=-1).max(initial=0)) <= MAX_CHROMA
 
 
 def read_mask(path: Path, width: int, height: int) -> np.ndarray:
-    """A mask as coverage, uint8 [height, width], 255 = keep.
+    """A mask as coverage, uint8 [height, width], 255 = keep, see `luxel.scenes.captures.images.mask_values.coverage`.
 
     Masks of another size are resized where their aspect ratio is that of the image.
 
     Raises:
-        CaptureError: the file cannot be read, or its aspect ratio differs.
+        CaptureError: the file cannot be read, has several labels, or its aspect ratio differs.
     """
-    stored = decode(path)
-    # A mask stored in an alpha channel has one colour throughout.
-    in_alpha = stored.shape[-1] == 4 and int(np.ptp(stored[..., 3])) > 0 and int(np.ptp(stored[..., :3])) == 0
-    mask = np.ascontiguousarray(stored[..., 3] if in_alpha else stored[..., :3].max(axis=-1))
-    if mask.size and mask.max() == 1:
-        mask = mask * np.uint8(255)  # written as 0 and 1
+    mask = coverage(path, mask_values(path))
     if abs(mask.shape[1] * height - mask.shape[0] * width) > 2 * max(mask.shape[1], width):
         raise CaptureError(
             f"{path}: the mask is {mask.shape[1]}x{mask.shape[0]} pixels, its image {width}x{height}.",

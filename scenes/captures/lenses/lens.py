@@ -1,10 +1,9 @@
-"""Intrinsics with lens distortion, and the undistortion to a pinhole camera."""
+"""Intrinsics with lens distortion, and the pinhole camera of undistorted images."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import cv2
 import numpy as np
@@ -299,24 +298,3 @@ def _widest_view(lens: Lens) -> tuple[float, float, float, float] | None:
                 return None
             bounds.append(side * float(reach[last]))
     return bounds[0], bounds[1], bounds[2], bounds[3]
-
-
-@lru_cache(maxsize=4)
-def undistortion_maps(lens: Lens) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Positions of the pixels of ``pinhole_of(lens)`` in the stored image.
-
-    Returns:
-        x and y for cv2.remap, float32 [H, W]; and a mask, uint8 [H, W], 0 where the stored image has no data (None:
-        it has data everywhere).
-    """
-    target = pinhole_of(lens)
-    column = (np.arange(lens.width) + 0.5 - target.cx) / target.fx
-    row = (np.arange(lens.height) + 0.5 - target.cy) / target.fy
-    directions = np.stack(np.meshgrid(column, row), axis=-1)
-    source = distort_points(lens, directions)
-    source = np.nan_to_num(source, nan=-1e6, posinf=-1e6, neginf=-1e6)
-    # A tolerance of 0.01 pixels: the rectangle was computed on a grid, and by iteration.
-    inside = (source >= -0.01).all(-1) & (source[..., 0] <= lens.width - 0.99)
-    inside &= source[..., 1] <= lens.height - 0.99
-    known = None if inside.all() else inside.astype(np.uint8)
-    return source[..., 0].astype(np.float32), source[..., 1].astype(np.float32), known

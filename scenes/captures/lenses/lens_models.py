@@ -1,9 +1,8 @@
 """Lens models beyond those of OpenCV, as functions of directions, and their inversion.
 
-Sources: the models of COLMAP: Devernay and Faugeras 2001 (FOV), Weng et al. 1992 (thin prism), the Fisheye624 model of Project Aria
-(RAD_TAN_THIN_PRISM_FISHEYE), Fitzgibbon 2001 (division), Khomutenko et al. 2016 (EUCM); and
-the polynomial of radial distortion with four coefficients and two tangential ones of nerfstudio (Apache-2.0,
-``radial_and_tangential_undistort``), which has OPENCV's coefficients and r^8 besides.
+Sources: Devernay and Faugeras 2001 (FOV), Weng et al. 1992 (thin prism), the Fisheye624 model of Project Aria
+(RAD_TAN_THIN_PRISM_FISHEYE), Fitzgibbon 2001 (division), Khomutenko et al. 2016 (EUCM); nerfstudio (Apache-2.0,
+``radial_and_tangential_undistort``) for the polynomial of OPENCV with k4, the coefficient of r^8.
 """
 
 from __future__ import annotations

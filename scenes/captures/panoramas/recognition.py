@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from luxel.scenes.captures.panorama_options import PanoramaOptions
+from luxel.scenes.captures.panoramas.seam import borders_meet
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.images.image_decoding import opened_header
 from luxel.scenes.files.reading import reading
@@ -19,6 +20,7 @@ MARK = re.compile(rb"ProjectionType\s*(?:=\s*[\"']|>)\s*equirectangular", re.IGN
 MAX_METADATA = 1 << 24  # bytes of a video's index that are looked through
 MAX_BOXES = 4096  # of a video before its index
 TOLERANCE = 0.01  # of the ratio of width and height, 2
+OPTION = "--panorama.projection equirectangular"
 APART = "Put panoramas and other images into folders of their own."
 
 
@@ -72,6 +74,41 @@ def are_panoramas(files: Sequence[Path], options: PanoramaOptions) -> bool:
     if other is not None:
         raise CaptureError(f"{other}: this is no panorama, but {files[0].name} is one.", APART)
     return True
+
+
+def have_shape(files: Sequence[Path]) -> bool:
+    """Whether all images are twice as wide as high."""
+    for file in files:
+        with opened_header(file) as image:
+            if not is_two_to_one(image.width, image.height):
+                return False
+    return bool(files)
+
+
+def seem_panoramas(files: Sequence[Path], warnings: list[str]) -> bool:
+    """Whether images without metadata are taken for panoramas, by their shape and their borders.
+
+    Args:
+        files: of one folder.
+        warnings: gets a sentence where they are, and where they may be.
+
+    Raises:
+        CaptureError: an image cannot be read.
+    """
+    if not have_shape(files):
+        return False
+    meet, uniform = borders_meet(files)
+    if not meet:
+        return False
+    reason = "The images are twice as wide as high, and their left and right borders continue each other"
+    if uniform:
+        warnings.append(
+            f"{reason}: they are taken for panoramas of 360 degrees. If they are none, give --panorama.projection "
+            "perspective."
+        )
+        return True
+    warnings.append(f"{reason}. If they are panoramas of 360 degrees: {OPTION}.")
+    return False
 
 
 def is_panorama_video(path: Path) -> bool:

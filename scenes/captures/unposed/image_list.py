@@ -10,6 +10,7 @@ from luxel.scenes.captures.contents import CaptureContents, image_files, is_imag
 from luxel.scenes.captures.file_roles import UNREAD_IMAGES, mask_folder_of, suffix_of
 from luxel.scenes.captures.folder_listing import Parts, list_files
 from luxel.scenes.captures.panoramas.recognition import are_panoramas
+from luxel.scenes.captures.unposed.estimation import estimated
 from luxel.scenes.errors import CaptureError
 
 SUBFOLDERS = ("images", "input")
@@ -59,9 +60,6 @@ def read_images(path: Path, options: ReadOptions) -> CaptureContents:
     Raises:
         CaptureError: too few images could be placed, or panoramas and others are mixed.
     """
-    from luxel.scenes.captures.panoramas.poses import estimate_panorama_poses
-    from luxel.scenes.captures.poses.sfm import estimate_poses
-
     folder = image_folder(path)
     assert folder is not None
     files = image_files(folder)
@@ -71,16 +69,7 @@ def read_images(path: Path, options: ReadOptions) -> CaptureContents:
             f"{folder}: {len(files)} images are too few, at least {FEWEST} are needed{others}.",
             "Put all photographs into one folder, as JPEG or PNG, and give that.",
         )
-    if are_panoramas(files, options.panorama):
-        return estimate_panorama_poses(path, folder, options)
-    return estimate_poses(
-        path,
-        folder,
-        cache_dir=options.cache_dir,
-        use_masks=options.masks != "none",
-        cut_object=options.cut_object,
-        on_progress=options.on_progress,
-    )
+    return estimated(path, folder, options, panoramas=are_panoramas(files, options.panorama))
 
 
 IMAGE_LIST = CaptureFormat("photographs", images_mismatch, read_images)

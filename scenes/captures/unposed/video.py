@@ -18,7 +18,9 @@ from luxel.scenes.captures.contents import CaptureContents, image_files
 from luxel.scenes.captures.films.film_state import FilmState, film_unused, film_warnings
 from luxel.scenes.captures.images.images import check_images
 from luxel.scenes.captures.images.video_frames import choose_frames, decode_frames
+from luxel.scenes.captures.lenses.lens_models import EQUIRECTANGULAR
 from luxel.scenes.captures.panoramas.recognition import are_panoramas, is_panorama_video
+from luxel.scenes.captures.unposed.estimation import estimated
 from luxel.scenes.captures.unposed.image_list import image_folder
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.reading import read_bytes
@@ -63,9 +65,6 @@ def read_video(path: Path, options: ReadOptions) -> CaptureContents:
         CaptureError: the video cannot be read, too few of its frames are sharp and differ, or too few of them could be
             placed.
     """
-    from luxel.scenes.captures.panoramas.poses import estimate_panorama_poses
-    from luxel.scenes.captures.poses.sfm import estimate_poses
-
     video = video_file(path)
     assert video is not None
     folder, retained = CaptureCache(path, options.cache_dir).result(
@@ -75,21 +74,13 @@ def read_video(path: Path, options: ReadOptions) -> CaptureContents:
         check=lambda entry: check_images(image_files(entry / "images")),
     )
     chosen = options.panorama.projection
-    if chosen == "equirectangular" or (chosen == "auto" and is_panorama_video(video)):
+    marked = chosen == "equirectangular" or (chosen == "auto" and is_panorama_video(video))
+    if marked:
         sure = replace(options.panorama, projection="equirectangular")
         are_panoramas(image_files(folder / "images")[:1], sure)  # raises for another shape
-        contents = estimate_panorama_poses(folder, folder / "images", options)
-        format_name = "360 video (structure from motion)"
-    else:
-        contents = estimate_poses(
-            folder,
-            folder / "images",
-            cache_dir=options.cache_dir,
-            use_masks=options.masks != "none",
-            cut_object=options.cut_object,
-            on_progress=options.on_progress,
-        )
-        format_name = "video (structure from motion)"
+    contents = estimated(folder, folder / "images", options, panoramas=marked)
+    panoramic = any(source.lens.model == EQUIRECTANGULAR for source in contents.images)
+    format_name = f"{'360 video' if panoramic else 'video'} (structure from motion)"
     interval = frame_interval(retained["times"])
     for source in contents.images:
         source.time = float(retained["times"][source.path.name])

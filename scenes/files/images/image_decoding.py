@@ -27,6 +27,7 @@ from luxel.scenes.files.exr.channels import is_exr
 from luxel.scenes.files.exr.colours import FORMAT as EXR
 from luxel.scenes.files.exr.colours import ExrImage, register_exr
 from luxel.scenes.files.images.heif import check_items, is_heif, register_heif
+from luxel.scenes.files.images.tiff_blocks import tiff_values
 from luxel.scenes.files.pixel_limit import check_megapixels, is_above_limit
 from luxel.scenes.files.reading import check_file, open_file, read_bytes, reading
 
@@ -100,19 +101,31 @@ def opened_bytes(path: Path, data: bytes, least: int | None = None) -> Iterator[
 
 
 @contextmanager
-def opened_pixels(path: Path, least: int | None = None) -> Iterator[tuple[Image.Image, np.ndarray | None]]:
+def opened_pixels(
+    path: Path, least: int | None = None, *, deep: bool = False
+) -> Iterator[tuple[Image.Image, np.ndarray | None]]:
     """As `opened_image`, with the pixels by themselves where another library than Pillow decodes them: each copy that
     Pillow makes of them keeps all other threads waiting.
 
+    Args:
+        path: of the file.
+        least: as of `opened_image`.
+        deep: PNG files of 16 bits keep them, where else colours are reduced to 8 bits.
+
     Returns:
-        The image, and its pixels, uint8 [H, W], [H, W, 3] or [H, W, 4]: grey, RGB or RGBA, before any EXIF orientation.
-        The image is then its header alone. None: the image has them.
+        The image, and its pixels, uint8 (with ``deep`` also uint16) [H, W], [H, W, 3] or [H, W, 4]: grey, RGB or RGBA,
+        before any EXIF orientation. The image is then its header alone. None: the image has them.
 
     Raises:
         CaptureError: as `opened_image`.
     """
     data = read_bytes(path)
     with _checked(path, data, least) as (image, factor):
+        if deep and image.format == "PNG" and _is_plain(data, 16):
+            pixels = _by_opencv(data)
+            if pixels is not None:
+                yield image, pixels
+                return
         yield image, _decoded(image, data, factor)
 
 
@@ -163,7 +176,7 @@ def _opened(path: Path, file: IO[bytes]) -> Image.Image:
     try:
         return Image.open(file, formats=formats)
     except UnidentifiedImageError:
-        raise ValueError("not an image file of a known format") from None
+        raise ValueError(tiff_values(file) or "not an image file of a known format") from None
 
 
 def _reduction(image: Image.Image, least: int | None) -> int:
@@ -301,15 +314,15 @@ def _decoded(image: Image.Image, data: bytes, factor: int) -> np.ndarray | None:
     return None
 
 
-def _is_plain(png: bytes) -> bool:
-    """Whether a PNG file is grey, RGB or RGBA of 8 bits, one image that nothing changes, describes or follows.
+def _is_plain(png: bytes, bits: int = 8) -> bool:
+    """Whether a PNG file is grey, RGB or RGBA of so many bits, one image that nothing changes, describes or follows.
 
     OpenCV reads on after an end without pixels, and allocates what a chunk there announces.
     """
     chunks = list(_png_chunks(png))
     names, special = {name for name, *_ in chunks}, {b"tRNS", b"acTL", b"eXIf", b"iTXt"}
     full = b"IDAT" in names and chunks[-1][2] == len(png)
-    return full and png[24] == 8 and png[25] in (0, 2, 6) and special.isdisjoint(names)
+    return full and png[24] == bits and png[25] in (0, 2, 6) and special.isdisjoint(names)
 
 
 def _by_opencv(data: bytes) -> np.ndarray | None:

@@ -14,6 +14,7 @@ from luxel.render.storage.drafts import Draft
 from luxel.render.storage.single import writing_file
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.images.image_decoding import opened_image
+from luxel.scenes.files.images.image_values import grey_bytes
 from luxel.scenes.files.images.tiff_blocks import write_tiff
 from luxel.scenes.files.pixel_limit import set_max_megapixels
 
@@ -35,12 +36,14 @@ def read_image(
         uint8 [H, W, 3].
 
     Raises:
-        CaptureError: the file is missing, empty, not an image, damaged, or above the limit.
+        CaptureError: the file is missing, empty, not an image, damaged, above the limit, or of floats beyond 0 to 1.
     """
     path = Path(path)
     set_max_megapixels(max_megapixels)
     with opened_image(path, max_size) as file:
         image = ImageOps.exif_transpose(file)
+        if image.mode == "F":
+            image = Image.fromarray(grey_bytes(path, np.asarray(image)))
         image = _opaque(image)
         if max_size is not None and max(image.size) > max_size:
             image.thumbnail((max_size, max_size), Image.Resampling.BOX)

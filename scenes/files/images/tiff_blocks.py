@@ -83,6 +83,25 @@ def _dtype(path: Path, tags: dict[int, np.ndarray], channels: int, order: str) -
     return np.dtype(f"{order}{VALUE_KINDS[kinds.pop()]}{bits.pop() // 8}")
 
 
+def tiff_values(file: IO[bytes]) -> str:
+    """The values of a TIFF file in words, for the message that they are not supported; empty for other files.
+
+    Args:
+        file: of any content.
+    """
+    try:
+        size = file.seek(0, 2)
+        file.seek(0)
+        tags, _ = _tags(file, size)
+    except (ValueError, struct.error):
+        return ""
+    kinds = {1: "integers", 2: "signed integers", 3: "floats"}
+    bits = "/".join(map(str, sorted(set(tags[BITS].tolist()) if BITS in tags else {1})))[:40]
+    kind = kinds.get(_one(tags, FORMAT, 1), "values")
+    channels = _one(tags, CHANNELS, 1)
+    return f"a TIFF file of {channels} channel{'s' * (channels != 1)} of {bits}-bit {kind}, which is not supported"
+
+
 def _one(tags: dict[int, np.ndarray], tag: int, default: int | None = None) -> int:
     if tag not in tags and default is None:
         raise ValueError(f"tag {tag} is missing")

@@ -36,11 +36,11 @@ class Mesh:
     """Coloured triangles, anticlockwise viewed from outside.
 
     Args:
-        xyz: vertices in world coordinates, float32 [V, 3].
+        xyz: vertices in world coordinates, float32 [V, 3]; or float64, which .ply and .obj write as they are.
         rgb: their colours, uint8 [V, 3]; grey of files that have none.
         faces: vertex indices of each triangle, int32 [F, 3].
         texture: shown instead of the colours by formats that have textures; None: there is none.
-        facts: what is known of the scene, in luxel's axes; .glb holds it.
+        facts: what is known of the scene, in luxel's axes; .glb holds it, .ply and .obj the shift as a comment.
         coloured: whether ``rgb`` comes from the file.
     """
 

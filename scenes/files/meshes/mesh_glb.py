@@ -251,8 +251,10 @@ def _document(mesh: Mesh, columns: dict[str, np.ndarray], corners: np.ndarray, p
     }
     up = mesh.facts.up
     turned = None if up is None else (up[0] * SIGNS[0], up[1] * SIGNS[1], up[2] * SIGNS[2])
+    shift = mesh.facts.shift
+    moved = None if shift is None else (shift[0] * SIGNS[0], shift[1] * SIGNS[1], shift[2] * SIGNS[2])
     document: dict[str, Any] = {
-        "asset": about_asset(replace(mesh.facts, up=turned)),
+        "asset": about_asset(replace(mesh.facts, up=turned, shift=moved)),
         "scene": 0,
         "scenes": [{"nodes": [0]}],
         "nodes": [{"mesh": 0}],

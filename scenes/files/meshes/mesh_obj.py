@@ -13,6 +13,8 @@ import numpy as np
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.meshes.mesh import Mesh, MeshFormat, Polygons, Texture, png_of
 from luxel.scenes.files.meshes.mesh_mtl import material_image
+from luxel.scenes.files.scene_facts import comments_of
+from luxel.scenes.files.scene_format import SceneFacts
 
 LINES_PER_CHUNK = 1 << 16
 MATERIAL = "surface"  # its name
@@ -153,16 +155,20 @@ def obj_chunks(mesh: Mesh, path: Path) -> Iterator[bytes]:
     """The text of a file: ``v x y z r g b`` with colours in [0, 1], then ``f a b c`` with indices from 1.
 
     With a texture ``v x y z`` and ``vt u v`` from the bottom left corner, ``f a/a b/b c/c``, and the name of the file
-    of the material.
+    of the material. A shift is a comment.
     """
     xyz = mesh.xyz.astype(np.float64)
+    number = "%.16g" if mesh.xyz.dtype == np.float64 else "%.9g"
+    place = f"v {number} {number} {number}"
+    for text in comments_of(SceneFacts(shift=mesh.facts.shift)):
+        yield f"# {text}\n".encode()
     if mesh.texture is None:
         yield b"# x y z r g b, colours in [0, 1]\n"
-        yield from _lines("v %.9g %.9g %.9g %.4g %.4g %.4g\n", np.concatenate([xyz, mesh.rgb / 255], axis=1))
+        yield from _lines(place + " %.4g %.4g %.4g\n", np.concatenate([xyz, mesh.rgb / 255], axis=1))
         yield from _lines("f %d %d %d\n", mesh.faces + 1)
         return
     yield os.fsencode(f"mtllib {path.with_suffix('.mtl').name}\nusemtl {MATERIAL}\n")
-    yield from _lines("v %.9g %.9g %.9g\n", xyz)
+    yield from _lines(place + "\n", xyz)
     yield from _lines("vt %.9g %.9g\n", mesh.texture.uv.astype(np.float64) * [1, -1] + [0, 1])
     yield from _lines("f %d/%d %d/%d %d/%d\n", np.repeat(mesh.faces + 1, 2, axis=1))
 

@@ -11,6 +11,8 @@ import numpy as np
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.meshes.mesh import Mesh, MeshFormat, Polygons
 from luxel.scenes.files.ply import EXPORT_AGAIN, HEADER_LIMIT, TYPES
+from luxel.scenes.files.scene_facts import comments_of
+from luxel.scenes.files.scene_format import SceneFacts
 
 FACE_LISTS = ("vertex_indices", "vertex_index")
 
@@ -244,19 +246,24 @@ class _Unequal(Exception):
 
 
 def ply_chunks(mesh: Mesh, path: Path) -> Iterator[bytes]:
-    """The bytes of a binary little-endian file: x y z float, red green blue uchar, faces as lists of int indices."""
+    """The bytes of a binary little-endian file: x y z float, red green blue uchar, faces as lists of int indices.
+
+    Coordinates in float64 are written as double; a shift is a comment.
+    """
+    double = mesh.xyz.dtype == np.float64
     header = [
         "ply",
         "format binary_little_endian 1.0",
         f"element vertex {len(mesh.xyz)}",
-        *(f"property float {axis}" for axis in "xyz"),
+        *(f"property {'double' if double else 'float'} {axis}" for axis in "xyz"),
         *(f"property uchar {channel}" for channel in ("red", "green", "blue")),
         f"element face {len(mesh.faces)}",
         "property list uchar int vertex_indices",
+        *(f"comment {text}" for text in comments_of(SceneFacts(shift=mesh.facts.shift))),
         "end_header",
     ]
     yield ("\n".join(header) + "\n").encode()
-    vertices = np.empty(len(mesh.xyz), [("xyz", "<f4", 3), ("rgb", "u1", 3)])
+    vertices = np.empty(len(mesh.xyz), [("xyz", "<f8" if double else "<f4", 3), ("rgb", "u1", 3)])
     vertices["xyz"], vertices["rgb"] = mesh.xyz, mesh.rgb
     yield vertices.tobytes()
     faces = np.empty(len(mesh.faces), [("corners", "u1"), ("index", "<i4", 3)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,13 +25,19 @@ from luxel.scenes.files.ply import (
     write_atomically,
 )
 from luxel.scenes.files.reading import check_file, open_file, reading
-from luxel.scenes.files.scene_facts import comments_of, facts_in
+from luxel.scenes.files.scene_facts import COMMENT, comments_of, facts_from, facts_in
 from luxel.scenes.files.scene_format import FACTS, LABEL, SceneFacts, SceneFormat
 from luxel.scenes.files.scenes.filter_3d import with_filter
 from luxel.scenes.files.scenes.ply_columns import FILTER, FILTERED, header_of, refuse_other_scenes, unused_in
+from luxel.scenes.large_coordinates import choose_shift
 from luxel.scenes.unused import Unused
 
 CPU_ROWS, GPU_ROWS = 1 << 14, 1 << 16  # that are written at a time
+MAX_POINTS = 100_000  # of which the middle is taken
+IN_WORLD = (
+    "coordinates of the capture:"  # before a comment about the shift: it is added to positions, as double
+)
+SHIFT = f"{COMMENT} shift"
 REST = (0, 9, 24, 45)  # properties of spherical harmonics above degree 0, by degree
 
 
@@ -53,6 +60,12 @@ def _primitives(path: Path, spec: PrimitiveSpec) -> Parameters:
     """The primitives of a file."""
     vertices = read_vertices(path)
     refuse_other_scenes(path, vertices.dtype.names or (), spec)
+    shift = _subtracted(header_of(path).comments, vertices)
+    if shift.any():
+        vertices = vertices.copy()
+        for name in vertices.dtype.names or ():
+            if (axis := _axis(name)) is not None and vertices.dtype[name] == np.float64:
+                vertices[name] -= shift[axis]
     arrays = {
         part.parameter: _coefficients(path, vertices, part, spec)
         if part.parameter == "sh_rest"
@@ -67,7 +80,11 @@ def _primitives(path: Path, spec: PrimitiveSpec) -> Parameters:
 
 
 def save_primitive_ply(
-    path: str | Path, scene: Parameters, labels: Tensor | None = None, facts: SceneFacts | None = None
+    path: str | Path,
+    scene: Parameters,
+    labels: Tensor | None = None,
+    facts: SceneFacts | None = None,
+    world: bool = False,
 ) -> None:
     """Writes the raw parameters, float32; binary, through a temporary file.
 
@@ -78,15 +95,19 @@ def save_primitive_ply(
         scene: N primitives.
         labels: uint8 [N], written as the property label (uchar); None: no such property.
         facts: written as comments of the header, see `luxel.scenes.files.scene_facts`; None: none.
+        world: write positions as double, with the shift of the facts added: the coordinates of the capture.
 
     Raises:
         CaptureError: the file cannot be written.
     """
-    write_atomically(Path(path), primitive_chunks(scene, labels, facts))
+    write_atomically(Path(path), primitive_chunks(scene, labels, facts, world))
 
 
 def primitive_chunks(
-    scene: Parameters, labels: Tensor | None = None, facts: SceneFacts | None = None
+    scene: Parameters,
+    labels: Tensor | None = None,
+    facts: SceneFacts | None = None,
+    world: bool = False,
 ) -> Iterator[bytes | memoryview]:
     """The file that `save_primitive_ply` writes, in parts, each valid until the next one is taken."""
     names: list[str] = []
@@ -104,8 +125,39 @@ def primitive_chunks(
             names += own
             columns.append(tensor)
     marks = None if labels is None else {LABEL: labels.cpu().numpy()}
-    comments = comments_of(facts or SceneFacts())
-    return row_chunks(names, scene.count, _rows(columns, scene.count), marks, comments)
+    facts = facts or SceneFacts()
+    added = {}
+    if world and facts.shift is not None:
+        added = {name: facts.shift[axis] for name in names if (axis := _axis(name)) is not None}
+    comments = [f"{IN_WORLD} {c}" if added and c.startswith(SHIFT) else c for c in comments_of(facts)]
+    return row_chunks(names, scene.count, _rows(columns, scene.count), marks, comments, added)
+
+
+def _axis(name: str) -> int | None:
+    """The axis of a property that is a coordinate of a position: x, or x_0 of several; None: it is none."""
+    axis, _, number = name.partition("_")
+    is_position = axis in ("x", "y", "z") and (number.isdecimal() or name == axis)
+    return "xyz".index(axis) if is_position else None
+
+
+def _subtracted(comments: list[str], vertices: np.ndarray) -> np.ndarray:
+    """What is subtracted from positions that a file has as double, [3]: what a comment of luxel says, else what
+    `choose_shift` chooses; 0 of other files."""
+    names = vertices.dtype.names or ()
+    columns = [
+        [n for n in names if _axis(n) == axis and vertices.dtype[n] == np.float64] for axis in range(3)
+    ]
+    if not all(columns) or not len(vertices):
+        return np.zeros(3)
+    stated = facts_in([c.removeprefix(IN_WORLD).strip() for c in comments if c.startswith(IN_WORLD)]).shift
+    if stated is not None:
+        return np.array(stated)
+    xyz = np.stack([vertices[names[0]] for names in columns], axis=-1)
+    xyz = xyz[np.isfinite(xyz).all(axis=1)][:: 1 + len(xyz) // MAX_POINTS]
+    if not len(xyz):
+        return np.zeros(3)
+    away = np.linalg.norm(xyz - np.median(xyz, axis=0), axis=1)
+    return choose_shift(xyz, float(np.median(away)))
 
 
 def _rows(columns: list[Tensor], count: int) -> Iterator[np.ndarray]:
@@ -127,7 +179,12 @@ def read_ply_facts(path: str | Path) -> SceneFacts:
     """
     path = Path(path)
     with reading(path, "a PLY file of primitives", EXPORT_AGAIN):
-        return facts_in(header_of(path).comments)
+        header = header_of(path)
+        facts = facts_in(header.comments)
+        if not any(_axis(name) is not None and kind == "f8" for name, kind in header.properties):
+            return facts
+        shift = _subtracted(header.comments, read_vertices(path))
+        return replace(facts, shift=facts_from({"shift": shift.tolist()}).shift or facts.shift)
 
 
 def read_ply_unused(path: str | Path) -> list[Unused]:
@@ -223,7 +280,7 @@ PLY = SceneFormat(
     "any primitives, raw parameters; Gaussians as other viewers read them",
     load_primitive_ply,
     save_primitive_ply,
-    options=("labels",),
+    options=("labels", "world"),
     holds=FACTS,
     read_facts=read_ply_facts,
     read_unused=read_ply_unused,

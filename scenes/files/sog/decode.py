@@ -78,7 +78,7 @@ def read_sog_unused(path: Path) -> list[Unused]:
         meta = open_scene(path)[0]
         files = other_entries(path, meta)
     out, model = [], meta.get("model")
-    if model is not None and model not in MODELS:
+    if model is not None and not (isinstance(model, str) and model in MODELS):
         out.append(
             Unused(
                 "model",
@@ -89,7 +89,8 @@ def read_sog_unused(path: Path) -> list[Unused]:
                 WRONG,
             )
         )
-    encoding = meta["quats"].get("encoding") if isinstance(meta.get("quats"), dict) else None
+    quats = meta.get("quats")
+    encoding = quats.get("encoding") if isinstance(quats, dict) else None
     if encoding not in (None, "quaternion_packed"):
         said = f"Rotations have the encoding {str(encoding)[:60]!r}, and are read as quaternion_packed."
         out.append(Unused("encoding", 1, str(encoding)[:60], said, "Convert the scene to version 2.", WRONG))

@@ -93,12 +93,12 @@ class _Index:
         for lods in _leaves(self.meta.get("tree")):
             levels = [int(level) for level in lods if level.isdecimal()]
             entry = lods[str(min(levels))] if levels else None
-            numbers = (
-                [entry.get(key) for key in ("file", "offset", "count")] if isinstance(entry, dict) else []
-            )
-            if not all(type(number) is int and number >= 0 for number in numbers) or not numbers:
+            keys = ("file", "offset", "count")
+            numbers = [entry.get(key) for key in keys] if isinstance(entry, dict) else []
+            naturals = [n for n in numbers if isinstance(n, int) and not isinstance(n, bool) and n >= 0]
+            if len(naturals) != len(keys):
                 raise _damaged(self.path, "a leaf of its tree names no range of a part")
-            file, first, count = numbers
+            file, first, count = naturals
             ranges.setdefault(file, []).append((first, count))
         if not isinstance(names, list) or not ranges or max(ranges) >= len(names):
             raise _damaged(self.path, "its tree has no leaves, or names parts that it does not list")

@@ -76,7 +76,8 @@ class SceneEditor:
             self._records = RunObjects(self._session.folder, scene)
             objects = self._records.read()
             up = as_up(self._session.up)
-            facts = SceneFacts(antialiased=self._session.antialiased or None, up=up)
+            shift = self._session.about.shift
+            facts = SceneFacts(antialiased=self._session.antialiased or None, up=up, shift=shift)
             self._document = Document(
                 scene, self._note, History(self._folder), objects, self._records.keep, facts
             )

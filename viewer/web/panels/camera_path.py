@@ -120,7 +120,7 @@ class CameraPathPanel(Panel):
         with scratch_folder() as folder:
             file = folder / "path.json"
             file.write_bytes(content)
-            keyframes, seconds = keyframes_of(load_path(file))
+            keyframes, seconds = keyframes_of(load_path(file, self.page.session.about.shift))
         self._keyframes = keyframes
         self._seconds.value = round(min(max(seconds, 0.1), 600.0), 3)
         self._list(0)
@@ -143,7 +143,8 @@ class CameraPathPanel(Panel):
     def _content(self) -> bytes:
         """The path as JSON."""
         path = self.path()
-        return path_json(path.cameras, fps=path.fps, times=path.times)
+        shift = self.page.session.about.shift
+        return path_json(path.cameras, fps=path.fps, times=path.times, shift=shift)
 
     def _edit(self, action: str) -> None:
         if not self._keyframes:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from luxel.scenes.large_coordinates import Shift
 from luxel.viewer.web.page import Click
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import table
@@ -41,7 +42,7 @@ class InspectPanel(Panel):
 
     def on_click(self, click: Click) -> None:
         """Shows the numbers of the point, and marks it."""
-        self._numbers.content = table(click_rows(click))
+        self._numbers.content = table(click_rows(click, self.page.session.about.shift))
         if click.point is None:
             if self._marker is not None:
                 self._marker.visible = False
@@ -52,11 +53,21 @@ class InspectPanel(Panel):
         )  # replaces that of the last click
 
 
-def click_rows(click: Click) -> list[tuple[str, str]]:
-    """Label and text of what is known of a clicked point."""
+def click_rows(click: Click, shift: Shift | None = None) -> list[tuple[str, str]]:
+    """Label and text of what is known of a clicked point.
+
+    Args:
+        click: its coordinates are those of the scene.
+        shift: what was subtracted from large coordinates: those of the capture are shown; None: nothing.
+    """
     rows = [("Pixel", "{:.0f}, {:.0f}".format(*click.pixel))]
     if click.point is not None:
-        rows.append(("Point", ", ".join(f"{value:.4g}" for value in click.point)))
+        if shift is None:
+            rows.append(("Point", ", ".join(f"{value:.4g}" for value in click.point)))
+        else:
+            rows.append(
+                ("Point", ", ".join(f"{a + b:.10g}" for a, b in zip(click.point, shift, strict=True)))
+            )
     for sample in (click.sample, *click.sample.others):
         rows += sample_rows(sample)
     return rows

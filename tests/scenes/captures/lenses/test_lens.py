@@ -15,8 +15,8 @@ from luxel.scenes.captures.lenses.lens import (
     distort_points,
     pinhole_of,
     undistort_points,
-    undistortion_maps,
 )
+from luxel.scenes.captures.lenses.undistortion import undistortion_maps
 from luxel.scenes.errors import CaptureError
 
 PLANAR = Lens(120, 90, 130.0, 128.0, 61.5, 43.0, (0.06, -0.08, -0.001, 0.0015))

@@ -21,9 +21,9 @@ from luxel.scenes.captures.lenses.lens import (
     distort_points,
     pinhole_of,
     undistort_points,
-    undistortion_maps,
 )
-from luxel.scenes.captures.lenses.lens_models import EQUIRECTANGULAR
+from luxel.scenes.captures.lenses.lens_models import EQUIRECTANGULAR, OPENCV_K4
+from luxel.scenes.captures.lenses.undistortion import undistortion_maps
 from luxel.scenes.captures.open_capture import read_contents
 from luxel.scenes.errors import CaptureError
 
@@ -170,3 +170,12 @@ def test_images_of_180_degrees_are_cropped(name: str) -> None:
     corner = np.array([across[0, 0], down[0, 0]]) + 0.5
     ray = np.array([(0.5 - straight.cx) / straight.fx, (0.5 - straight.cy) / straight.fy])
     assert np.abs(distort_points(lens, ray[None])[0] + 0.5 - corner).max() < 1e-3
+
+
+def test_a_lens_that_colmap_has_not_is_not_written(tmp_path: Path) -> None:
+    lens = Lens(*SIZE, 110, 112, 81, 58.5, (0.1, 0.0, 0.0, 0.2, 0.0, 0.0), model=OPENCV_K4)
+    images = [SourceImage("1.png", tmp_path / "1.png", lens, np.eye(4))]
+    points = Points(np.zeros((0, 3), np.float32), np.zeros((0, 3), np.uint8))
+    with pytest.raises(CaptureError, match="COLMAP has no camera model with the coefficient k4"):
+        save_colmap(tmp_path / "out", images, points)
+    assert not (tmp_path / "out").exists() or not list((tmp_path / "out").glob("*.bin"))

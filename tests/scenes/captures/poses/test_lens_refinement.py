@@ -9,8 +9,10 @@ import pytest
 
 from luxel.scenes.captures.colmap_process import lens_refinement
 from luxel.scenes.captures.colmap_process.lens_refinement import (
+    can_be_inverted,
     is_plausible,
     refine_lens,
+    with_invertible_lenses,
     with_principal_point,
 )
 
@@ -94,3 +96,29 @@ def test_implausible_lenses(change: dict[int, float], plausible: bool) -> None:
         values[index] = value
     camera.params = values
     assert is_plausible(camera, before) == plausible
+
+
+@pytest.mark.parametrize(("images", "k"), [(16, -0.62), (8, -0.62), (8, -2.0)])
+def test_a_lens_that_cannot_be_inverted_is_estimated_again_without_distortion(images: int, k: float) -> None:
+    """The images of a pinhole, whose lens was estimated with a distortion that folds their corners."""
+    model = synthetic("SIMPLE_PINHOLE", [900.0, 512.0, 384.0], images)
+    for camera in model.cameras.values():
+        camera.model = pycolmap.CameraModelId.SIMPLE_RADIAL
+        camera.params = [900.0, 512.0, 384.0, k]
+        assert not can_be_inverted(camera)
+    model.update_point_3d_errors()
+    fixed = with_invertible_lenses(pycolmap, model)
+    (camera,) = fixed.cameras.values()
+    assert camera.model_name == "SIMPLE_PINHOLE" and can_be_inverted(camera)
+    assert abs(camera.focal_length_x - 900) < 0.5 and fixed.compute_mean_reprojection_error() < 0.05
+    for lens in refine_lens(pycolmap, model).cameras.values():
+        assert can_be_inverted(lens)
+
+
+def test_a_richer_lens_that_cannot_be_inverted_is_not_plausible() -> None:
+    """Coefficients that grow outwards along one diagonal, but fold the image at a border."""
+    before = pycolmap.Camera.create_from_model_name(1, "OPENCV", 900.0, 1024, 768)
+    camera = pycolmap.Camera.create_from_model_name(1, "OPENCV", 900.0, 1024, 768)
+    camera.params = [900.0, 900.0, 512.0, 384.0, -0.5, 0.05, 0.3, 0.3]
+    assert lens_refinement._grows_outwards(camera) and not can_be_inverted(camera)
+    assert not is_plausible(camera, before)

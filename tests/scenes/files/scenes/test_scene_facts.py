@@ -1,4 +1,4 @@
-"""What scene files say beside their primitives: antialiasing, up direction, length of a unit."""
+"""What scene files say beside their primitives: antialiasing, up direction, length of a unit, shift of large coordinates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from luxel.scenes.files.scene_files import load_facts
 from luxel.scenes.files.scene_format import FACTS, SceneFacts
 from luxel.scenes.synthetic.toy import torus_knot
 
-ALL = SceneFacts(antialiased=True, up=(0.6, 0.0, -0.8), metres=0.1)
+ALL = SceneFacts(antialiased=True, up=(0.6, 0.0, -0.8), metres=0.1, shift=(5e5, 5e6, -0.25))
 FLAGGED = (".spz",)  # antialiasing is a bit: what is not known is read as False
 HOLDING = [known.suffix for known in SCENE_FORMATS if known.holds and known.load and known.save]
 
@@ -62,10 +62,11 @@ def test_comments_stand_behind_the_properties_of_a_ply(tmp_path: Path) -> None:
     marked, plain = ((tmp_path / f"{name}.ply").read_bytes() for name in "ab")
     head = marked[: marked.index(b"end_header")].decode().splitlines()
     assert head[2] == "element vertex 9"
-    assert head[-3:] == [
+    assert head[-4:] == [
         "comment luxel antialiased true",
         "comment luxel up 0.6 0.0 -0.8",
         "comment luxel metres 0.1",
+        "comment luxel shift 500000.0 5000000.0 -0.25",
     ]
     assert b"comment" not in plain
     assert np.array_equal(read_vertices(tmp_path / "a.ply"), read_vertices(tmp_path / "b.ply"))
