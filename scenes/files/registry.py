@@ -12,6 +12,7 @@ from luxel.scenes.files.quantised.ksplat import KSPLAT
 from luxel.scenes.files.quantised.splat import SPLAT
 from luxel.scenes.files.quantised.spz import SPZ
 from luxel.scenes.files.scene_format import SceneFormat
+from luxel.scenes.files.scenes.gsplat_checkpoint import GSPLAT
 from luxel.scenes.files.scenes.primitive_ply import PLY
 from luxel.scenes.files.scenes.safetensors_scene import SAFETENSORS
 from luxel.scenes.files.sog import HTML, SOG, SOG_FOLDER, STREAMED_SOG
@@ -27,8 +28,24 @@ SCENE_FORMATS: list[SceneFormat] = [
     STREAMED_SOG,
     GLB,
     SAFETENSORS,
+    GSPLAT,
     HTML,
 ]
+# Files of scenes of other programs that luxel does not read, by suffix: what they are, and what to do.
+OTHER_PROGRAMS = {
+    ".ckpt": (
+        "a checkpoint of nerfstudio",
+        "Write it as .ply: ns-export gaussian-splat --load-config CONFIG.yml --output-dir DIR.",
+    ),
+    ".pth": (
+        "a checkpoint of a trainer of 3DGS",
+        "Give the .ply of the same training: point_cloud/iteration_N/point_cloud.ply.",
+    ),
+    ".lcc": (
+        "a scene of XGRIDS",
+        "Convert it to .ply with splat-transform: splat-transform SCENE.lcc SCENE.ply.",
+    ),
+}
 
 
 def register_scene_format(scene_format: SceneFormat) -> None:
@@ -43,6 +60,18 @@ def register_scene_format(scene_format: SceneFormat) -> None:
     if any(other.suffix == suffix for other in SCENE_FORMATS):
         raise ValueError(f"a scene format with the suffix {suffix} is already registered")
     SCENE_FORMATS.append(scene_format)
+
+
+def unreadable(path: Path) -> tuple[str, str]:
+    """Why a path is of no format that is read, without the path in front, and what to do."""
+    suffix = path.suffix.lower()
+    if suffix in OTHER_PROGRAMS:
+        what, remedy = OTHER_PROGRAMS[suffix]
+        return f"this is {what}, which luxel does not read.", remedy
+    return (
+        f"{path.suffix or 'a file without suffix'} is no scene format that luxel reads.",
+        f"Give a run folder or a file of one of these kinds: {', '.join(readable_suffixes())}.",
+    )
 
 
 def find_format(path: str | Path) -> SceneFormat | None:

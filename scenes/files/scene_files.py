@@ -16,8 +16,10 @@ from luxel.scenes.files.ply import EXPORT_AGAIN
 from luxel.scenes.files.quantised.quantisation import unit_quats
 from luxel.scenes.files.reading import reading
 from luxel.scenes.files.registry import (
+    OTHER_PROGRAMS,
     format_of,
     readable_suffixes,
+    unreadable,
     writable_format,
     writable_suffixes,
 )
@@ -147,6 +149,9 @@ def _readable(path: str | Path) -> tuple[Path, SceneFormat]:
         if known is None and path.is_dir():
             path = path / "scene.ply"
             known = format_of(path)
+    if known is None and path.suffix.lower() in OTHER_PROGRAMS:
+        problem, remedy = unreadable(path)
+        raise CaptureError(f"{path}: {problem}", remedy)
     if known is None:
         raise CaptureError(
             f"{path}: {path.suffix or 'a file without suffix'} is not a scene format that luxel reads "

@@ -12,7 +12,7 @@ from luxel.render.raster.primitive_scene import primitive_scene
 from luxel.render.runs.folder.results import examine
 from luxel.render.runs.notices import print_once
 from luxel.render.scene import Scene
-from luxel.scenes.files.registry import find_format, format_of, readable_suffixes, writable_suffixes
+from luxel.scenes.files.registry import find_format, format_of, unreadable, writable_suffixes
 from luxel.scenes.files.scene_files import load_facts, load_primitives, save_scene
 from luxel.scenes.files.scene_format import SceneFacts
 from luxel.scenes.loading.loader import DEFAULT, Loader, LoadOptions, Writer
@@ -75,10 +75,8 @@ def load_any_scene(path: Path, *, keep_non_finite: bool = False, axes: str | Non
         print_once(f"{problem} It is used as it is.")
     known = find_format(path)
     if (known is None or known.load is None) and format_of(path) is None:
-        raise RunError(
-            f"{path}: {path.suffix or 'a file without suffix'} is no scene format that luxel reads.",
-            f"Give a run folder or a file of one of these kinds: {', '.join(readable_suffixes())}.",
-        )
+        problem, remedy = unreadable(path)
+        raise RunError(f"{path}: {problem}", remedy)
     return load_primitives(path, keep_non_finite=keep_non_finite, axes=axes)
 
 

@@ -23,7 +23,7 @@ from luxel.scenes.unused import LOST, OTHER, WRONG
 from luxel.viewer.cli import main
 
 
-def gaussians(count: int = 60, degree: int = 1, **columns: np.ndarray) -> Gaussians:
+def gaussians(count: int = 60, degree: int = 1, **columns: np.ndarray | torch.Tensor) -> Gaussians:
     """Gaussians whose values every format holds, but for those that are given by name of the parameter."""
     generator = torch.Generator().manual_seed(4)
 
@@ -303,7 +303,9 @@ def kinds(path: Path) -> dict[str, int]:
 
 def test_meshes_beside_gaussians_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     glb = Glb()
-    glb.triangle(), glb.gaussians(30), glb.triangle()
+    glb.triangle()
+    glb.gaussians(30)
+    glb.triangle()
     path = glb.write(tmp_path / "mixed.glb")
     assert load_scene(path).count == 30 and kinds(path) == {"meshes": LOST}
     assert caplog.messages == [f"{path}: {load_unused(path)[0].sentence()}"]
@@ -327,7 +329,8 @@ def test_how_gaussians_are_to_be_drawn_is_named(
     tmp_path: Path, about: dict[str, Any], kind: str, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     glb = Glb()
-    glb.gaussians(20, about=about), glb.gaussians(10)
+    glb.gaussians(20, about=about)
+    glb.gaussians(10)
     path = glb.write(tmp_path / "a.glb")
     assert load_scene(path).count == 30 and kinds(path) == {kind: WRONG} and words in caplog.text
 

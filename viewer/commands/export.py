@@ -21,9 +21,10 @@ class Export(ExportOptions):
     """Writes a scene in another format, as a mesh, as a sequence of static scenes, or the cameras of a run.
 
     SCENE is the folder of a run, or a scene file (.ply, .compressed.ply, .splat, .ksplat, .spz, .sog, lod-meta.json,
-    .glb, .safetensors). The suffix of --out chooses the format. Every primitive can be written as .ply (Gaussians in
-    the layout of 3DGS, which other viewers read) and .safetensors; Gaussians as .compressed.ply, .splat, .spz, .sog,
-    .glb and .html too, and as SOG in a folder (meta.json). What the format does not hold of the scene is printed.
+    .glb, .safetensors, .pt of gsplat). The suffix of --out chooses the format. Every primitive can be written as .ply
+    (Gaussians in the layout of 3DGS, which other viewers read) and .safetensors; Gaussians as .compressed.ply, .splat,
+    .spz, .sog, .glb and .html too, and as SOG in a folder (meta.json). What the format does not hold of the scene is
+    printed.
     --mesh writes a triangle mesh: the surface that the cameras of a run see, fused from depth; the hulls of convexes;
     or the surface of a neural field. --frames writes a dynamic
     scene as a folder of static .ply scenes, --time as one. --cameras writes the cameras and points that a run was

@@ -33,11 +33,11 @@ class ViewScene(Options):
     With two scenes, both are shown under one camera, left and right of a movable line, or their difference.
 
     SCENE is the folder of a run or a scene file (.ply as 3DGS or luxel writes it, .compressed.ply, .splat, .ksplat,
-    .spz, .sog, lod-meta.json, .glb, .safetensors) with any primitive or a neural field, or a triangle mesh (.glb, .obj,
-    .ply or .stl). Images are rendered on this machine, for each open page its own. Drag to turn, scroll to zoom. "Show
-    cameras" shows where the images of the capture were taken; a click on a camera flies there. Dynamic scenes are
-    played or stopped at any time. "Camera path" records a path for `luxel render --path`, "Inspect" shows the
-    coordinates and depth of a clicked point.
+    .spz, .sog, lod-meta.json, .glb, .safetensors, .pt of gsplat) with any primitive or a neural field, or a triangle
+    mesh (.glb, .obj, .ply or .stl). Images are rendered on this machine, for each open page its own. Drag to turn,
+    scroll to zoom. "Show cameras" shows where the images of the capture were taken; a click on a camera flies there.
+    Dynamic scenes are played or stopped at any time. "Camera path" records a path for `luxel render --path`, "Inspect"
+    shows the coordinates and depth of a clicked point.
 
     Examples:
         luxel view runs/first

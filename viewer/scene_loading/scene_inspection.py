@@ -14,10 +14,10 @@ from luxel.render.primitives import Parameters
 from luxel.scenes.captures.registry import CAPTURE_FORMATS
 from luxel.scenes.captures.unposed.image_list import IMAGE_LIST
 from luxel.scenes.files.meshes.mesh_files import is_mesh
-from luxel.scenes.files.registry import format_of
+from luxel.scenes.files.registry import OTHER_PROGRAMS, format_of
 from luxel.scenes.files.scene_facts import facts_to
 from luxel.scenes.files.scene_files import load_facts, load_primitives, load_unused
-from luxel.scenes.files.scene_format import SceneFacts
+from luxel.scenes.files.scene_format import FACTS, SceneFacts
 from luxel.scenes.loading.loader import DEFAULT
 from luxel.scenes.loading.loaders import facts_of, open_scene
 from luxel.scenes.loading.run_results import is_run
@@ -58,10 +58,12 @@ def is_scene(path: Path) -> bool:
     """
     if not path.exists():
         return False
+    if path.is_file() and format_of(path) is not None:  # lod-meta.json is JSON, as transforms.json is
+        return True
     posed = (known for known in CAPTURE_FORMATS if known is not IMAGE_LIST)
     if any(known.mismatch(path) is None for known in posed):
         return False
-    if format_of(path) is not None:
+    if format_of(path) is not None or (path.is_file() and path.suffix.lower() in OTHER_PROGRAMS):
         return True
     if path.is_dir():
         return is_run(path) and IMAGE_LIST.mismatch(path) is not None
@@ -102,7 +104,7 @@ def inspect_scene(path: Path) -> SceneInspection:
                 f"{axis} {low:.4g} to {high:.4g}" for axis, low, high in zip("xyz", *box, strict=True)
             )
     known_facts = facts_of(scene)
-    values |= dict.fromkeys(("antialiased", "up", "metres")) | facts_to(known_facts)
+    values |= dict.fromkeys(FACTS) | facts_to(known_facts)
     return SceneInspection(facts | _in_words(known_facts), values, unused)
 
 
@@ -126,7 +128,12 @@ def _in_words(facts: SceneFacts) -> dict[str, str]:
     said = {True: "yes", False: "no", None: "not stated"}
     up = "not stated" if facts.up is None else ", ".join(f"{x:.4g}" for x in facts.up)
     metres = "not stated" if facts.metres is None else f"{facts.metres:g} m"
-    return {"antialiased": said[facts.antialiased], "up": up, "length of a unit": metres}
+    out = {"antialiased": said[facts.antialiased], "up": up, "length of a unit": metres}
+    if facts.shift is not None:
+        out["shift"] = (
+            f"{', '.join(f'{x:.10g}' for x in facts.shift)} are to be added for the capture's coordinates"
+        )
+    return out
 
 
 def sentences(inspection: SceneInspection, path: Path) -> Iterator[str]:

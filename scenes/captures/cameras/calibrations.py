@@ -110,7 +110,8 @@ def cameras_of_colmap(folder: Path, contents: CaptureContents) -> list[CameraSou
         contents.warnings.append(f"These cameras have no pose and are left out: {', '.join(without[:12])}.")
     contents.points = model.points if len(model.points.xyz) else None
     contents.reprojection_error = model.reprojection_error
-    contents.used_files.add(sparse)
+    contents.used_files |= {sparse, *(sources[name] for name in without)}
+    contents.used_files |= {folder / place / name for name, *_ in model.images for place in ("images", ".")}
     return sorted(out.values(), key=lambda camera: natural_key(camera.name))
 
 
