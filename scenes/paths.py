@@ -259,7 +259,7 @@ def path_json(
     *,
     fps: float = 24.0,
     times: Sequence[float] = (),
-    shift: Sequence[float] | None = None,
+    shift: Sequence[float] | np.ndarray | None = None,
 ) -> bytes:
     """A camera path as JSON: OpenGL camera-to-world matrices, row major, and vertical fields of view in degrees.
 
@@ -314,7 +314,7 @@ HARMLESS = ("keyframes", "seconds", "is_cycle", "smoothness_value", "default_fov
 OF_KEYFRAMES = ("aspect", "focal_length", "rotation", "position", "name")
 
 
-def load_path(path: str | Path, shift: Sequence[float] | None = None) -> CameraPath:
+def load_path(path: str | Path, shift: Sequence[float] | np.ndarray | None = None) -> CameraPath:
     """Reads a camera path of luxel or nerfstudio.
 
     Args:

@@ -22,6 +22,8 @@ from luxel.render.geometry.lens import NUMBERS as LENS_NUMBERS
 from luxel.render.geometry.lens import radial_lens
 from luxel.render.geometry.shutter import NUMBERS as SHUTTER_NUMBERS
 
+MIN_ALPHA = 8  # of 255 from which on a pixel of an image is visible
+
 
 @dataclass(frozen=True)
 class Camera:
@@ -233,6 +235,15 @@ class Pixels:
     rgb: np.ndarray
     alpha: np.ndarray | None = None
     weight: np.ndarray | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether any pixel has a weight and an alpha of at least `MIN_ALPHA`: else there is nothing to compare with."""
+        visible = None if self.alpha is None else self.alpha >= MIN_ALPHA
+        weighted = None if self.weight is None else self.weight > 0
+        if visible is None or weighted is None:
+            return all(bool(plane.any()) for plane in (visible, weighted) if plane is not None)
+        return bool((visible & weighted).any())
 
 
 @dataclass

@@ -152,7 +152,7 @@ def evaluate(
 
     The image is composited onto the background by its alpha; the render is clamped to [0, 1] and not
     rounded to bytes. Pixels of weight 0 do not count (for LPIPS, which has no weights, the pixels of the image
-    replace those of the render there).
+    replace those of the render there). A view without a pixel that counts has no scores.
 
     Args:
         scene: any primitives; or a scene, which draws itself.
@@ -221,21 +221,24 @@ def evaluate(
                 off = DepthErrors()
                 if measured:
                     off = depth_errors(frame.depth, frame.alpha, view, weight, fits=depth == "align")
-                compared = image if weight is None else torch.where(weight[..., None] > 0, image, truth)
-                distance = math.nan
-                if perceptual is not None and min(truth.shape[:2]) >= LPIPS_MIN_SIDE:
-                    distance = float(perceptual(compared, truth))
-                score = ViewScore(
-                    view.name,
-                    psnr(image, truth, weight),
-                    ssim(image, truth, weight),
-                    distance,
-                    view.camera.width,
-                    view.camera.height,
-                    psnr(fitted(view, frame, *compares[1:]), truth, weight) if aligned else math.nan,
-                    math.nan if refine is None else psnr(refined(*compares), truth, weight),
-                    *off,
-                )
+                size = view.camera.width, view.camera.height
+                if not pixels.counts:
+                    score = ViewScore(view.name, math.nan, math.nan, math.nan, *size)
+                else:
+                    compared = image if weight is None else torch.where(weight[..., None] > 0, image, truth)
+                    distance = math.nan
+                    if perceptual is not None and min(truth.shape[:2]) >= LPIPS_MIN_SIDE:
+                        distance = float(perceptual(compared, truth))
+                    score = ViewScore(
+                        view.name,
+                        psnr(image, truth, weight),
+                        ssim(image, truth, weight),
+                        distance,
+                        *size,
+                        psnr(fitted(view, frame, *compares[1:]), truth, weight) if aligned else math.nan,
+                        math.nan if refine is None else psnr(refined(*compares), truth, weight),
+                        *off,
+                    )
         scores.append(score)
         if on_view is not None:
             on_view(view, score, image, truth)

@@ -236,7 +236,8 @@ class Trainer(RunControls[StepReport, TrainResult]):
         if held_out is None:
             return None
         evaluation, self.frame_ms = held_out
-        self.test_psnr, self._tested_at = evaluation.mean.psnr, self.steps_done
+        psnr = evaluation.mean.psnr
+        self.test_psnr, self._tested_at = None if math.isnan(psnr) else psnr, self.steps_done
         scores = {"test": evaluation.as_dict()["mean"], "frame_ms": round(self.frame_ms, 3)}
         self.folder.log({"step": self.steps_done, "seconds": self.train_seconds, **scores})
         return evaluation
@@ -297,9 +298,12 @@ class Trainer(RunControls[StepReport, TrainResult]):
         self.dataset.close()
         if evaluation is not None:
             took = f"{self.steps_done} steps in {duration(self.train_seconds)}"
-            self.say(f"{took}, {count:,} {self.scene.noun}, held-out PSNR {self.test_psnr:.2f} dB.")
-        psnr = self.test_psnr if self._tested_at == self.steps_done else None
-        return TrainResult(reason, self.steps_done, self.train_seconds, count, psnr, evaluation, path, scene)
+            psnr = "not measured" if self.test_psnr is None else f"{self.test_psnr:.2f} dB"
+            self.say(f"{took}, {count:,} {self.scene.noun}, held-out PSNR {psnr}.")
+        reached = self.test_psnr if self._tested_at == self.steps_done else None
+        return TrainResult(
+            reason, self.steps_done, self.train_seconds, count, reached, evaluation, path, scene
+        )
 
     def _configure(self, config: TrainConfig) -> None:
         self.config, self.background = config, config.background

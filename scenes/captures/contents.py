@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from luxel.render.geometry.camera import Points
+from luxel.scenes.captures.entries import is_file
 from luxel.scenes.captures.exposure_data import Exposure
 from luxel.scenes.captures.images.companions import companions
 from luxel.scenes.captures.lenses.lens import Lens
@@ -138,7 +139,7 @@ def image_files(folder: Path) -> list[Path]:
     others, such as NAME_masked.jpg, are left out, see `companions`.
     """
     with os.scandir(folder) as entries:
-        names = [entry.name for entry in entries if is_image_name(entry.name) and entry.is_file()]
+        names = [entry.name for entry in entries if is_image_name(entry.name) and is_file(entry)]
     others = [name for name in names if not name.lower().endswith(EXR_SUFFIX)]
     left_out = companions(folder, others or names)
     return [folder / name for name in sorted(others or names, key=natural_key) if name not in left_out]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from luxel.render.storage.manifest import NAME as MANIFEST
 from luxel.render.storage.manifest import Manifest
+from luxel.scenes.captures.entries import is_file, is_folder
 
 MAX_ENTRIES, MAX_DEPTH = 50_000, 8  # of the folder that are looked at
 LITTER = (
@@ -32,12 +33,14 @@ class Listing:
         files: names in each folder, by the path of that relative to the root, in parts; those that are used as well.
         used: absolute paths that are used; of folders, with all in them.
         complete: whether the folder has no more.
+        broken: links that lead to nothing or to themselves, likewise.
     """
 
     root: str
     used: set[str]
     files: dict[Parts, list[str]] = field(default_factory=dict)
     complete: bool = True
+    broken: list[Parts] = field(default_factory=list)
 
     def path(self, parts: Parts) -> Path:
         """Of a file."""
@@ -89,12 +92,15 @@ def list_files(root: Path, used: Iterable[Path]) -> Listing:
             if remaining < 0:
                 out.complete = False
                 break
-            if entry.is_dir():
+            if is_folder(entry):
                 followed = entry.path in ways or not entry.is_symlink()
                 if followed and entry.path not in out.used and len(parts) < MAX_DEPTH:
                     folders.append(entry)
-            elif entry.is_file() and not NOTES.fullmatch(entry.name):
-                files.append(entry.name)
+            elif is_file(entry):
+                if not NOTES.fullmatch(entry.name):
+                    files.append(entry.name)
+            elif entry.is_symlink():
+                out.broken.append((*parts, entry.name))
         if files:
             out.files[parts] = files
         for entry in folders:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from luxel.scenes.captures.depth.depth_maps import (
 )
 from luxel.scenes.captures.exposure_data import relative_stops
 from luxel.scenes.captures.far_cameras import find_far, leave_out_far
+from luxel.scenes.captures.images.counted_pixels import without_counted_pixels
 from luxel.scenes.captures.images.images import (
     ImageReader,
     check_images,
@@ -126,7 +127,7 @@ def open(
     depth_values: str = "z",
     lens: str = "undistort",
     depth_channel: str | None = None,
-    shift: Sequence[float] | None = None,
+    shift: Sequence[float] | np.ndarray | None = None,
     far_cameras: str = "leave out",
 ) -> Capture:
     """Opens a capture of any registered format, among them images, videos, COLMAP models and transforms.json.
@@ -210,6 +211,7 @@ def open(
     root = path if path.is_dir() else path.parent
     use = _mask_use(root, contents, mask_use)
     readers = _readers(contents, use, max_size, progress, retain_lens=lens == "keep")
+    empty = without_counted_pixels(root, contents, readers)
     if lens == "keep" and not any(source.lens.distorted for source in contents.images):
         contents.warnings.append("The images have no lens distortion, so lens='keep' has no effect.")
     straight = {name: undistorted_reader(reader) for name, reader in readers.items()}
@@ -239,10 +241,10 @@ def open(
             contents.points = starting_points(
                 root, contents, posed, cache_dir=cache_dir, on_progress=progress
             )
-    train, test, rule = _split(contents, holdout_every, readers, max_size)
+    train, test, rule = _split(contents, holdout_every, readers, max_size, empty)
     if depths and any(readers[name].lens_retained for name in depths):
         contents.warnings.append("Depth maps are not used with lens='keep': they are of undistorted images.")
-    names = shorten_names(contents.images)
+    names = shorten_names([*contents.images, *contents.left_out])
     far = np.zeros(len(cam_to_world), bool)
     if far_cameras == "leave out":
         far = find_far(cam_to_world, contents.points.xyz).far
@@ -409,9 +411,14 @@ def _ordinal(number: int) -> str:
 
 
 def _split(
-    contents: CaptureContents, every: int, readers: dict[str, ImageReader], max_size: int | None
+    contents: CaptureContents,
+    every: int,
+    readers: dict[str, ImageReader],
+    max_size: int | None,
+    left_out: Container[str] = (),
 ) -> tuple[list[View], list[View], str]:
-    names = shorten_names(contents.images)
+    """Training and held-out views and the rule; images that are ``left_out`` count for the rule."""
+    names = shorten_names([*contents.images, *contents.left_out])
     sources = [source for source in contents.images if source.name not in contents.unused_names]
     counted = sorted([*sources, *contents.left_out], key=lambda source: natural_key(source.name))
     groups = list(dict.fromkeys(source.group or source.name for source in counted))
@@ -431,6 +438,7 @@ def _split(
     views = [
         (source.name in held, view_of(source, readers[source.name], names[source.name], max_size))
         for source in sources
+        if source.name not in left_out
     ]
     train = [view for test, view in views if not test]
     test = [view for test, view in views if test]

@@ -42,6 +42,16 @@ def unused_files(path: Path, contents: CaptureContents) -> list[Unused]:
     files = SortedFiles(list_files(path if path.is_dir() else path.parent, used), contents)
     files.by_role.pop(NOTHING_MORE, None)
     out = [*_models(files), *unused_masks(files), *_images(files), *_others(files)]
+    out += files.entry(
+        files.listing.broken,
+        "broken links",
+        "link",
+        "not followed: there is nothing where it leads"
+        if len(files.listing.broken) == 1
+        else "not followed: there is nothing where they lead",
+        "Copy the files or folders themselves into the capture.",
+        LOST,
+    )
     if not files.listing.complete:
         problem = f"The folder has more than {MAX_ENTRIES:,} entries; whether the others are used was not looked at."
         out.append(Unused("more files", 1, path.name, problem))

@@ -31,6 +31,7 @@ def write_film(
     pix_fmt: str = "yuv420p",
     options: dict[str, str] | None = None,
     times: Sequence[float] | None = None,
+    unit: Fraction = UNIT,
     matrix: Sequence[int] | None = None,
     container: str | None = None,
     mux: dict[str, str] | None = None,
@@ -41,6 +42,7 @@ def write_film(
 
     Args:
         times: seconds of the frames; None: one after another at ``rate``.
+        unit: seconds of a timestamp, where times are given.
         matrix: nine numbers of the display matrix.
         mux: options of the container.
         field_order: "tff" or "bff" of interlaced frames.
@@ -56,13 +58,13 @@ def write_film(
                 stream.height, stream.width = pixels.shape[:2]
                 stream.pix_fmt, stream.options = pix_fmt, options or {"crf": "4"}
                 if times is not None:
-                    stream.codec_context.time_base = UNIT
+                    stream.codec_context.time_base = unit
                 if matrix is not None:
                     stream.set_display_matrix(list(matrix))
                 if colours:
                     context = stream.codec_context
                     context.color_primaries, context.color_trc, context.colorspace = colours
-            frame = _frame(pixels, pix_fmt, number, times)
+            frame = _frame(pixels, pix_fmt, number, times, unit)
             output.mux(
                 stream.encode(_marked(frame, field_order, 1 / Fraction(rate)) if field_order else frame)
             )
@@ -70,12 +72,14 @@ def write_film(
     return path
 
 
-def _frame(pixels: np.ndarray, pix_fmt: str, number: int, times: Sequence[float] | None) -> Any:
+def _frame(
+    pixels: np.ndarray, pix_fmt: str, number: int, times: Sequence[float] | None, unit: Fraction
+) -> Any:
     kind = "rgba" if pixels.shape[2] == 4 else "rgb24"
     frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(pixels), kind).reformat(format=pix_fmt)
-    frame.pts = number if times is None else round(times[number] / UNIT)
+    frame.pts = number if times is None else round(times[number] / unit)
     if times is not None:
-        frame.time_base = UNIT
+        frame.time_base = unit
     return frame
 
 

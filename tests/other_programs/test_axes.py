@@ -209,7 +209,7 @@ def test_sound_captures_are_silent(tmp_path: Path) -> None:
 def test_other_sound_arrangements_are_silent() -> None:
     xyz, _ = surface_points()
     everywhere = np.random.default_rng(0).normal(size=(400, 3))
-    outward = [camera_at((0.0, 0.0, 0.0), pose[:3, 3]) for pose in ring(8)]
+    outward = [camera_at((0.0, 0.0, 0.0), pose[:3, 3].tolist()) for pose in ring(8)]
     check(contents(outward, everywhere))  # inside of a cloud
     check(contents(outward, 50 * everywhere))
     check(contents(ring(8), 1e-3 * xyz))  # a small object

@@ -118,6 +118,16 @@ def test_what_is_held_out_does_not_change(tmp_path: Path) -> None:
     assert [v.name for v in scenes.open(colmap_of(tmp_path / "two", poses)).test] == ["0000.png"]
 
 
+def test_names_of_views_do_not_change(tmp_path: Path) -> None:
+    """Nor does what `luxel export --cameras` finds them by."""
+    poses = [*ring(12), far_at((1e6, 0, 3e5))]
+    names = write_images(
+        tmp_path / "images", [*ring(12), ring(4)[0]], lambda row: f"{'ab'[row > 11]}/{row:02d}.png"
+    )
+    write_colmap(tmp_path / "sparse/0", names, poses)
+    assert [view.name for view in scenes.open(tmp_path).views] == names[:12]
+
+
 def test_a_far_camera_that_still_sees_the_scene_stays(tmp_path: Path) -> None:
     """At 30 times the size of the scene and a long focal length it shows something, and does not set the size."""
     near = ring(12)
@@ -163,7 +173,7 @@ def tripods(spread: float) -> np.ndarray:
     for row in range(16):
         a, at = 2 * np.pi * row / 16, np.array([0.0 if row < 12 else 2.0, 0, 1.5])
         at = at + spread * np.array([np.sin(7 * row), np.cos(5 * row), np.sin(3 * row)])
-        poses.append(camera_at(at, at + np.array([np.cos(a), np.sin(a), 0.1])))
+        poses.append(camera_at(at.tolist(), (at + np.array([np.cos(a), np.sin(a), 0.1])).tolist()))
     return np.stack(poses)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import product
 from pathlib import Path
 
 import av
 import numpy as np
 import pytest
-from film_writing import UNIT, packets_of, require_encoder, texture, write_film
+from film_writing import packets_of, require_encoder, texture, write_film
 from ray_cast_capture import ring, surface_points
 
 from luxel import scenes
@@ -312,23 +313,23 @@ def test_alpha_that_no_decoder_reads_is_named(tmp_path: Path, monkeypatch: pytes
 # Several streams
 
 
-def write_streams(path: Path, sizes: list[tuple[int, int]], picture: int | None = None) -> Path:
-    """A film with a stream of each size; the stream of the index ``picture`` is a cover."""
+def write_streams(path: Path, sizes: list[tuple[int, int]], cover: int | None = None) -> Path:
+    """A film with a stream of each size; the stream of the index ``cover`` is a cover."""
     require_encoder("libx264")
     with av.open(str(path), "w") as output:
         streams = []
         for index, (width, height) in enumerate(sizes):
-            stream = output.add_stream("libx264" if index != picture else "mjpeg", rate=10)
+            stream = output.add_stream("libx264" if index != cover else "mjpeg", rate=10)
             stream.width, stream.height = width, height
-            stream.pix_fmt = "yuv420p" if index != picture else "yuvj420p"
-            if index == picture:
+            stream.pix_fmt = "yuv420p" if index != cover else "yuvj420p"
+            if index == cover:
                 stream.disposition = av.stream.Disposition.attached_pic
             else:
                 stream.options = {"crf": "4"}
             streams.append(stream)
         for number in range(6):
             for index, stream in enumerate(streams):
-                if index == picture and number:
+                if index == cover and number:
                     continue
                 frame = av.VideoFrame.from_ndarray(texture(3 * number, sizes[index]), "rgb24")
                 frame.pts = number
@@ -361,7 +362,7 @@ def test_the_largest_video_stream_is_used(
 
 
 def test_a_cover_is_no_video_stream(tmp_path: Path) -> None:
-    path = write_streams(tmp_path / "film.mp4", [(96, 64), (192, 128)], picture=1)
+    path = write_streams(tmp_path / "film.mp4", [(96, 64), (192, 128)], cover=1)
     with av.open(str(path)) as check:
         assert len(check.streams.video) == 2, "the test's film has no cover"
     capture = scenes.open(path)
@@ -415,6 +416,27 @@ def test_times_are_those_of_the_timestamps(
     assert capture.warnings == [] and capture.unused == []
 
 
+def test_frames_without_data_are_not_missing(tmp_path: Path) -> None:
+    """AVI has no timestamps: programs write frames of 0 bytes where the one before stays."""
+    times = [0, 0.1, 0.4, 0.5, 0.6, 1.0, 1.1]
+    path = write_film(
+        tmp_path / "screen.avi",
+        [texture(3 * i) for i in range(7)],
+        times=times,
+        unit=Fraction(1, 10),
+        codec="mpeg4",
+        options={"q": "2"},
+    )
+    with av.open(str(path)) as check:
+        assert check.streams.video[0].frames == 12, "the test's film has no such frames"
+    capture = scenes.open(path)
+    numbers = [int(view.name[-10:-4]) for view in capture.views]
+    assert [view.time for view in capture.views] == pytest.approx(
+        [times[number] - times[numbers[0]] for number in numbers]
+    )
+    assert capture.warnings == [] and capture.unused == []
+
+
 def test_frames_that_an_edit_list_leaves_out_are_not_missing(tmp_path: Path) -> None:
     path = write_film(
         tmp_path / "film.mp4",
@@ -432,4 +454,3 @@ def test_frames_that_an_edit_list_leaves_out_are_not_missing(tmp_path: Path) -> 
     assert [view.time for view in capture.views] == pytest.approx([i / 10 for i in range(7)], abs=1e-3)
     assert np.abs(capture.views[0].read().rgb.astype(int) - texture(15)).mean() < 12
     assert capture.warnings == [] and capture.unused == []
-    assert UNIT < 1

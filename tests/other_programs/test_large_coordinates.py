@@ -491,7 +491,8 @@ def test_a_shift_goes_through_every_primitive(tmp_path: Path) -> None:
     facts = SceneFacts(shift=(5e5, 5e6, 200.0))
     for name, spec in PRIMITIVES.items():
         points = Points(XYZ[:40].astype(np.float32), RGB[:40])
-        scene = spec.engine.parameters.from_points(points)
+        kind: Any = spec.engine.parameters
+        scene = kind.from_points(points)
         save_scene(tmp_path / f"{name}.ply", scene, facts=facts, world=True)
         again = load_primitives(tmp_path / f"{name}.ply")
         assert type(again) is type(scene) and torch.allclose(again.centres, scene.centres, atol=1e-6), name

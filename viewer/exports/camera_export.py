@@ -10,7 +10,8 @@ import numpy as np
 from luxel.render.geometry.camera import Camera
 from luxel.scenes import ReadOptions
 from luxel.scenes.captures.contents import shorten_names
-from luxel.scenes.captures.formats.colmap_writing import save_colmap
+from luxel.scenes.captures.formats.colmap import COLMAP
+from luxel.scenes.captures.formats.colmap_writing import names_beside_images, save_colmap
 from luxel.scenes.captures.open_capture import read_contents
 from luxel.scenes.geometry import nearest_rigid
 from luxel.scenes.large_coordinates import shifted_pose
@@ -22,8 +23,9 @@ from luxel.viewer.scene_loading.learned_views import refined_views, refines_pose
 def write_cameras(run: Path, out: Path, capture: Path | None = None, *, force: bool = False) -> str:
     """Writes the cameras and points that a run was trained on; returns what was written, in words.
 
-    The lenses are those of the original images. Poses are those of the training: refined by bundle adjustment with
-    `--poses refine`, and of the training views as they were learnt with `--refine-poses`.
+    The names of the images are relative to their folder images/, beside which programs expect the model. The lenses
+    are those of the original images. Poses are those of the training: refined by bundle adjustment with `--poses
+    refine`, and of the training views as they were learnt with `--refine-poses`.
 
     Args:
         run: folder of the run.
@@ -56,6 +58,9 @@ def write_cameras(run: Path, out: Path, capture: Path | None = None, *, force: b
         names = shorten_names(contents.images)
         for image in contents.images:
             image.world_to_cam = poses.get(names[image.name], image.world_to_cam)
+    names = names_beside_images(contents.images, relative=contents.format == COLMAP.name)
+    for image in contents.images:
+        image.name = names[image.name]
     save_colmap(out, contents.images, points, force=force)
     of_these = " with refined poses" if refined else ""
     return f"{len(contents.images)} cameras{of_these} and {len(points.xyz):,} points"

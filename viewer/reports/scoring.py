@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -113,9 +114,14 @@ def to_bytes(image: Tensor) -> np.ndarray:
 
 
 def psnr_in_words(evaluation: Evaluation) -> str:
-    """The mean PSNR, and the further scores that were computed."""
+    """The mean PSNR, the further scores that were computed, and over how many views where some have no such score."""
     mean = evaluation.mean
+    without = sum(math.isnan(score.psnr) for score in evaluation.scores)
+    if without == len(evaluation.scores):
+        return "not measured, as no pixel of these views counts"
     further = [further_in_words(name, value) for name, value in mean.further.items()]
+    if without:
+        further.append(f"{without} of {len(evaluation.scores)} views have no pixel that counts")
     return f"{mean.psnr:.2f} dB" + (f" ({', '.join(further)})" if further else "")
 
 

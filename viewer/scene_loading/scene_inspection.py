@@ -58,6 +58,8 @@ def is_scene(path: Path) -> bool:
     """
     if not path.exists():
         return False
+    if path.is_file() and format_of(path) is not None:  # lod-meta.json is JSON, as transforms.json is
+        return True
     posed = (known for known in CAPTURE_FORMATS if known is not IMAGE_LIST)
     if any(known.mismatch(path) is None for known in posed):
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -153,7 +154,7 @@ def mean_scores(
     background: Tensor,
     aligned: bool = False,
 ) -> dict[str, float]:
-    """Means over views: "psnr" (dB) and "ssim" of renders as they are.
+    """Means over views with a pixel that counts: "psnr" (dB) and "ssim" of renders as they are; NaN without such views.
 
     Args:
         layers: colours [H, W, 3], alpha [H, W] and depth of a camera on a background.
@@ -164,6 +165,8 @@ def mean_scores(
     """
     scores: list[dict[str, float]] = []
     for view in views:
+        if not view.read().counts:
+            continue
         target, weight = target_of(view, background)
         colours, alpha, _ = layers(view.camera.to(background.device), background)
         image = colours.clamp(0, 1)
@@ -173,6 +176,8 @@ def mean_scores(
             fitted = affine_fit(image, target, weight, (1 - alpha, background) if transparent else None)
             score["psnr_aligned"] = psnr(fitted, target, weight)
         scores.append(score)
+    if not scores:
+        return dict.fromkeys(("psnr", "ssim", "psnr_aligned") if aligned else ("psnr", "ssim"), math.nan)
     return {name: sum(score[name] for score in scores) / len(scores) for name in scores[0]}
 
 

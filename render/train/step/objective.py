@@ -26,8 +26,8 @@ def loss_context(
 
 
 def squared_error(rgb: Tensor, target: Target) -> Tensor:
-    """Mean squared error of a render clamped to [0, 1], weighted per pixel; a scalar."""
+    """Mean squared error of a render clamped to [0, 1], weighted per pixel; a scalar, NaN if no pixel counts."""
     squares = (rgb.clamp(0, 1) - target.rgb).square().mean(-1)
     if target.weight is None:
         return squares.mean()
-    return (squares * target.weight).sum() / target.weight.sum().clamp_min(1)
+    return (squares * target.weight).sum() / target.weight.sum()

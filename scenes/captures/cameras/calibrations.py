@@ -16,6 +16,8 @@ from luxel.scenes.captures.cameras.sources import (
 )
 from luxel.scenes.captures.contents import CaptureContents, SourceImage, inside_capture, natural_key
 from luxel.scenes.captures.formats import colmap, llff, transforms
+from luxel.scenes.captures.formats.transforms_keys import unread_keys
+from luxel.scenes.captures.formats.transforms_lens import LENS_KEYS, PANORAMA_FLAGS, lens_of, number_of
 from luxel.scenes.captures.images.images import ImageHeader
 from luxel.scenes.captures.lenses.lens import Lens, fit_to_file
 from luxel.scenes.errors import CaptureError
@@ -70,9 +72,12 @@ def cameras_of_transforms(folder: Path, contents: CaptureContents) -> tuple[list
         )
     contents.points = transforms.points_of(folder, document, contents)
     contents.used_files.add(file)
-    rate = transforms.number_of(document, {}, "fps", str(file))
+    rate = number_of(document, {}, "fps", str(file))
     if rate is not None and not 0 < rate < 1e6:
         raise CaptureError(f"{file}: fps must be positive, got {rate}.", "Correct fps.")
+    later = (*LENS_KEYS, *PANORAMA_FLAGS)  # when the size of the frames is known
+    frames = transforms.frames_of_document(document, file)
+    contents.unused += unread_keys(file.name, [document], frames, later)
     ordered = sorted(out.values(), key=lambda camera: natural_key(camera.name))
     return ordered, rate
 
@@ -81,7 +86,7 @@ def _placed_by_transforms(
     document: dict[str, Any], frame: dict[str, Any], pose: Any, source: Path, where: str
 ) -> Placement:
     def place(header: ImageHeader) -> SourceImage:
-        lens, oriented = transforms.lens_of(document, frame, header, where)
+        lens, oriented = lens_of(document, frame, header, where)
         return SourceImage(source.name, source, lens, pose, oriented=oriented)
 
     return place
@@ -105,7 +110,8 @@ def cameras_of_colmap(folder: Path, contents: CaptureContents) -> list[CameraSou
         contents.warnings.append(f"These cameras have no pose and are left out: {', '.join(without[:12])}.")
     contents.points = model.points if len(model.points.xyz) else None
     contents.reprojection_error = model.reprojection_error
-    contents.used_files.add(sparse)
+    contents.used_files |= {sparse, *(sources[name] for name in without)}
+    contents.used_files |= {folder / place / name for name, *_ in model.images for place in ("images", ".")}
     return sorted(out.values(), key=lambda camera: natural_key(camera.name))
 
 

@@ -13,12 +13,13 @@ from luxel.scenes.captures.caching.capture_cache import CaptureCache, content_ke
 from luxel.scenes.captures.contents import image_files
 from luxel.scenes.captures.films.film import opened_film
 from luxel.scenes.captures.films.film_state import FilmState
-from luxel.scenes.captures.films.timestamps import FilmTimes
+from luxel.scenes.captures.films.timestamps import FilmTimes, film_times
 from luxel.scenes.captures.images.images import check_images
 from luxel.scenes.captures.unposed.video import ENDS, SUFFIXES, save_frame
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.reading import read_bytes
 
+TIMES = "times.json"
 VERSION = 2  # increased when a change invalidates cached frames
 REMEDY = "Copy the film again, or remove the camera."
 FRAME_FOLDERS = ("images", "input", "frames", "rgb", "color")  # in the folder of a camera
@@ -57,6 +58,23 @@ def frames_source(entry: Path) -> Path | None:
     return films[0] if len(films) == 1 else None
 
 
+def times_of_film(film: Path, cache: CaptureCache) -> FilmTimes:
+    """The times of the frames of a film, for which all of it is read once.
+
+    Raises:
+        CaptureError: it cannot be read, or has no frames.
+    """
+
+    def make(folder: Path) -> None:
+        (folder / TIMES).write_text(json.dumps(film_times(film).as_json()))
+
+    return cache.result(
+        f"camera-{_key(film, 'times')}",
+        lambda folder: FilmTimes.from_json(json.loads(read_bytes(folder / TIMES))),
+        make,
+    )
+
+
 def frames_of_film(
     film: Path,
     times: FilmTimes,
@@ -77,7 +95,7 @@ def frames_of_film(
         CaptureError: the film cannot be read, or has none of these frames.
     """
     return cache.result(
-        f"camera-{_key(film, chosen)}",
+        f"camera-{_key(film, *chosen)}",
         _read,
         lambda folder: _extract(film, times, chosen, folder, on_progress),
         check=lambda folder: check_images(image_files(folder)),
@@ -86,7 +104,7 @@ def frames_of_film(
 
 def _read(folder: Path) -> CameraFrames:
     """The frames in a folder of the cache; raises ValueError where they are not what was written there."""
-    stored = json.loads(read_bytes(folder / "times.json"))
+    stored = json.loads(read_bytes(folder / TIMES))
     times = stored["times"]
     if not times or set(times) != {file.name for file in image_files(folder)}:
         raise ValueError(f"{folder} does not have the frames that it names")
@@ -96,12 +114,13 @@ def _read(folder: Path) -> CameraFrames:
     return CameraFrames([folder / name for name in times], [float(time) for time in times.values()], state)
 
 
-def _key(film: Path, chosen: Sequence[int]) -> str:
+def _key(film: Path, *parts: object) -> str:
+    """A hash of a film, by its size and ends, and of what is made of it."""
     size = film.stat().st_size
     with film.open("rb") as file:
         head = file.read(ENDS)
         file.seek(max(0, size - ENDS))
-        return content_key(["camera", VERSION, list(chosen), size, head, file.read(ENDS)])
+        return content_key(["camera", VERSION, parts, size, head, file.read(ENDS)])
 
 
 def _extract(
@@ -136,7 +155,7 @@ def _extract(
         expected = times.state.expected
         state = replace(state, cut_short=True, expected=expected, read=len(times.times) - state.damaged)
     stored = {"times": dict(sorted(written.items())), "film": state.as_json()}
-    (folder / "times.json").write_text(json.dumps(stored))
+    (folder / TIMES).write_text(json.dumps(stored))
 
 
 def _nearest(values: Sequence[float], value: float) -> int:

@@ -50,7 +50,8 @@ def times_of_numbered(
                 f"{min(map(len, names.values()))} to {max(map(len, names.values()))} frames: they are matched by "
                 "their order. Name them by the numbers of their times."
             )
-        known = {camera: list(range(len(given))) for camera, given in names.items()}
+        counted = {camera: list(range(len(given))) for camera, given in names.items()}
+        return _scaled(counted, rate)
     unit = _unix_unit([number for values in known.values() for number in values])
     if unit is None:
         known = _with_own_numbers_shifted(known, warnings)
@@ -59,6 +60,11 @@ def times_of_numbered(
     counted = {camera: [number - start for number in values] for camera, values in known.items()}
     if unit is not None:
         return {camera: [number / unit for number in values] for camera, values in counted.items()}
+    return _scaled(counted, rate)
+
+
+def _scaled(counted: Mapping[str, Sequence[int]], rate: float | None) -> dict[str, list[float]]:
+    """Times of numbers from 0, whose common step is a frame; without a rate in [0, 1]."""
     largest = max(max(values) for values in counted.values())
     step = math.gcd(*(number for values in counted.values() for number in values)) or 1
     scale = step * rate if rate else max(1, largest)
@@ -138,7 +144,9 @@ def evenly_chosen(times: Mapping[str, Sequence[float]], limit: int) -> dict[str,
             offset = abs(time - start - part * step)
             if part not in best or offset < best[part][0] - 1e-9:
                 best[part] = (offset, index)
-        chosen[camera] = [index for _, index in best.values()]
+        near = 0.5 * _interval(values) + 1e-9
+        first, last = (values[0] - start - near) / step, (values[-1] - start + near) / step
+        chosen[camera] = [index for part, (_, index) in best.items() if first <= part <= last]
     return chosen
 
 
@@ -173,11 +181,14 @@ def report_films(times: Mapping[str, Sequence[float]], warnings: list[str]) -> N
     """
     intervals = {camera: _interval(values) for camera, values in times.items() if len(values) > 1}
     if intervals:
-        slow, fast = max(intervals.values()), min(intervals.values())
-        if slow > 1.05 * fast:
+        slow, fast = (
+            max(intervals, key=lambda name: intervals[name]),
+            min(intervals, key=lambda name: intervals[name]),
+        )
+        if intervals[slow] > 1.05 * intervals[fast]:
+            low, high = ((len(times[name]) - 1) / (times[name][-1] - times[name][0]) for name in (slow, fast))
             warnings.append(
-                f"The films have {1 / slow:.4g} to {1 / fast:.4g} frames a second; their frames are matched by their "
-                "timestamps."
+                f"The films have {low:.3g} to {high:.3g} frames a second; their frames are matched by their timestamps."
             )
     tolerance = 1.5 * max(intervals.values(), default=0.0)
     begin, end = max(values[0] for values in times.values()), min(values[-1] for values in times.values())

@@ -19,7 +19,7 @@ from luxel.scenes.captures.cameras.calibrations import (
     cameras_of_llff,
     cameras_of_transforms,
 )
-from luxel.scenes.captures.cameras.films import CameraFrames, frames_of_film, is_film
+from luxel.scenes.captures.cameras.films import CameraFrames, frames_of_film, is_film, times_of_film
 from luxel.scenes.captures.cameras.frame_times import (
     at_one_time,
     evenly_chosen,
@@ -31,7 +31,7 @@ from luxel.scenes.captures.cameras.sources import FEWEST, CameraSource, camera_s
 from luxel.scenes.captures.capture_format import CaptureFormat, ReadOptions
 from luxel.scenes.captures.contents import CaptureContents, SourceImage, image_files
 from luxel.scenes.captures.films.film_state import film_unused, film_warnings
-from luxel.scenes.captures.films.timestamps import FilmTimes, film_times
+from luxel.scenes.captures.films.timestamps import FilmTimes
 from luxel.scenes.captures.formats import colmap, llff, transforms
 from luxel.scenes.captures.images.images import read_header
 from luxel.scenes.errors import CaptureError
@@ -130,7 +130,9 @@ def _frames(
     on_progress: Callable[[float], None],
 ) -> dict[str, CameraFrames]:
     """The frames of each camera that are used, with their common times; says what was noticed of films."""
-    films = {camera.name: film_times(camera.source) for camera in cameras if camera.source.is_file()}
+    films = {
+        camera.name: times_of_film(camera.source, cache) for camera in cameras if camera.source.is_file()
+    }
     files = {camera.name: image_files(camera.source) for camera in cameras if camera.name not in films}
     starts = _starts(films, contents)
     times = {name: [time - starts[name] for time in film.times] for name, film in films.items()}

@@ -13,6 +13,7 @@ import numpy as np
 from luxel.scenes.captures.films.deinterlacing import deinterlaced
 from luxel.scenes.captures.films.film_state import FilmState
 from luxel.scenes.captures.films.orientation import axes_of, shown
+from luxel.scenes.captures.films.tone_mapping import peak_of, standard_range
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.pixel_limit import check_megapixels
 from luxel.scenes.files.reading import check_file, reading
@@ -109,18 +110,21 @@ class Film:
         """The packets of the stream (av.Packet) with data, up to the end of the file, or to where it is damaged."""
         from av.error import FFmpegError
 
-        count, end = 0, 0.0
+        count, end, last = 0, 0.0, -1
         try:
             for packet in self._container.demux(self.stream):
                 if not packet.size:
                     continue
                 count += not packet.is_discard
+                last = last if packet.dts is None else packet.dts
                 if packet.pts is not None and packet.time_base:
                     end = max(end, float((packet.pts + (packet.duration or 0)) * packet.time_base))
                 yield packet
         except FFmpegError as error:
             if not count or isinstance(error, MemoryError):
                 raise
+        if self.format == "avi":  # frames that repeat the one before have no data there, but a number
+            count = max(count, last + 1)
         short = 0 < end < ENDING * self.seconds
         if self.state.expected:
             self.state.cut_short = self.state.cut_short or count < self.state.expected
@@ -211,6 +215,7 @@ class Film:
     def pixels(self, frame: Any) -> np.ndarray:
         """The pixels of a frame as they are to be shown, RGB uint8 [H, W, 3], or RGBA where some are not opaque.
 
+        Colours of high dynamic range are mapped to the standard range, see `tone_mapping`.
         Pixels that are not square are made so by their width.
         """
         ratio = self.stream.sample_aspect_ratio or 1
@@ -219,6 +224,11 @@ class Film:
             pixels = self._converted(frame, width, "rgba")
             if int(pixels[..., 3].min()) < OPAQUE:
                 return shown(pixels, axes_of(frame))
+        transfer = TRANSFERS.get(frame.color_trc)
+        if transfer:
+            signals = self._converted(frame, width, "rgb48le")
+            mapped = standard_range(signals, transfer, frame.color_primaries, peak_of(frame))
+            return shown(mapped, axes_of(frame))
         return shown(self._converted(frame, width, "rgb24"), axes_of(frame))
 
     def _converted(self, frame: Any, width: int, form: str) -> np.ndarray:
@@ -235,7 +245,7 @@ def reformatter() -> Any:
 def _announced(container: Any, stream: Any) -> int:
     """How many frames a file says that a stream has, without those that its edit list leaves out; 0: unknown."""
     if container.format.name.startswith("mov"):
-        return sum(1 for entry in stream.index_entries if not entry.is_discard)
+        return sum(1 for entry in stream.index_entries if entry.size and not entry.is_discard)
     if stream.frames > 0:
         return int(stream.frames)
     stated = _tag(stream, "NUMBER_OF_FRAMES")

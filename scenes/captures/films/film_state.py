@@ -144,9 +144,9 @@ def film_warnings(states: Mapping[str, FilmState]) -> list[str]:
             f"{next(iter(interlaced))}{_more(interlaced)}: the film is interlaced; its frames are deinterlaced."
         )
     if ranged := _those(states, lambda state: bool(state.transfer)):
+        name, state = next(iter(ranged.items()))
         out.append(
-            f"{next(iter(ranged))}{_more(ranged)}: the video has high dynamic range; its colours are taken as they "
-            "are, and look flat."
+            f"{name}{_more(ranged)}: colours of high dynamic range ({state.transfer}) are mapped to the standard range."
         )
     return out
 

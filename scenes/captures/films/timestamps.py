@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from luxel.scenes.captures.films.film import REMEDY, Film, opened_film
 from luxel.scenes.captures.films.film_state import FilmState
@@ -34,12 +36,32 @@ class FilmTimes:
             return self.times[min(index, len(self.times) - 1)]
         return film.time_of(frame, index) - self.first + self.times[0]
 
+    def as_json(self) -> dict[str, Any]:
+        """For `from_json`."""
+        return {**vars(self), "state": self.state.as_json()}
+
+    @staticmethod
+    def from_json(values: Any) -> FilmTimes:
+        """The times that `as_json` gave.
+
+        Raises:
+            ValueError: they are something else.
+        """
+        try:
+            times = [float(time) for time in values["times"]]
+            first, timed, state = float(values["first"]), bool(values["timed"]), values["state"]
+        except (TypeError, KeyError) as error:
+            raise ValueError("these are no times of a film") from error
+        if not times or times != sorted(times) or not all(map(math.isfinite, [*times, first])):
+            raise ValueError("these are no times of a film")
+        return FilmTimes(times, first, timed, FilmState.from_json(state))
+
 
 def film_times(path: Path) -> FilmTimes:
     """The times of the frames of a film; frames that its edit list leaves out have none.
 
-    A film that begins later than time 0 of its file (an empty edit, a delayed start) begins there. What B-frames delay
-    the first frame by is no such time: it is not shown before it is decoded.
+    A film that begins later than time 0 of its file (an empty edit, a delayed start) begins there. That B-frames delay
+    the first frame, which is decoded at 0, is no such time.
 
     Raises:
         CaptureError: it cannot be read, or has no frames.
@@ -60,10 +82,8 @@ def film_times(path: Path) -> FilmTimes:
     ordered = sorted(set(stamps if timed else decoding))
     if not ordered:
         raise CaptureError(f"{path}: there are no frames in this film.", REMEDY)
-    begin = 0.0
-    if clocked and timed:
-        early = first_decoding is not None and 0 <= first_decoding < ordered[0]
-        begin = float((first_decoding if early and first_decoding is not None else ordered[0]) * unit)
+    delayed = first_decoding == 0 < ordered[0]
+    begin = float(ordered[0] * unit) if clocked and timed and not delayed else 0.0
     return FilmTimes(
         [float((stamp - ordered[0]) * unit) + begin for stamp in ordered],
         float(ordered[0] * unit),

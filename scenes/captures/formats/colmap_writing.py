@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 
@@ -60,6 +60,31 @@ def save_colmap(
             with writable(Path(folder) / name):
                 batch.write(name, data)
     return [Path(folder) / name for name in content]
+
+
+def names_beside_images(images: Sequence[SourceImage], *, relative: bool = False) -> dict[str, str]:
+    """The names of images in a model that lies beside the folder of the images, by their names in the capture.
+
+    COLMAP, 3DGS and nerfstudio look for them below images/; names of a transforms.json are relative to the capture.
+
+    Args:
+        images: of a capture.
+        relative: whether the names are relative to the folder of the images already, unless it is part of them all.
+
+    Returns:
+        Names with the suffixes of their files, without the folders up to images/; without one, without all folders that
+        the images share.
+    """
+    folders = [PurePosixPath(image.name).parent.parts for image in images]
+    shared = os.path.commonprefix(folders) if folders else ()
+    cut = shared.index("images") + 1 if "images" in shared else 0 if relative else len(shared)
+    names = {}
+    for image in images:
+        name = PurePosixPath(*PurePosixPath(image.name).parts[cut:])
+        if image.path.name == name.name + image.path.suffix:  # Blender writes them without
+            name = name.with_name(image.path.name)
+        names[image.name] = str(name)
+    return names
 
 
 def _cameras(cameras: dict[Lens, int]) -> bytes:

@@ -294,15 +294,17 @@ def _check_shared_intrinsics(frames: list[Frame], sources: list[SourceImage]) ->
 
 
 def points_of(folder: Path, document: Document, contents: CaptureContents) -> Points | None:
+    """The points of the file that a document names, or else of one of the usual names; None: there is none.
+
+    Raises:
+        CaptureError: the path is invalid, or the file.
+    """
     given = document.get("ply_file_path")
-    if given is not None:
-        path = inside_capture(folder, given, "ply_file_path")
-        if path.is_file():
-            contents.used_files.add(path)
-            contents.unused += unused_of_points(path)
-            return load_points(path, double=True)
+    path = None if given is None else inside_capture(folder, given, "ply_file_path")
+    if path is not None and not path.is_file():
         contents.warnings.append(f"The point cloud {path} that transforms.json names is missing.")
-    path = next((folder / name for name in POINT_FILES if (folder / name).is_file()), None)
+        path = None
+    path = path or next((folder / name for name in POINT_FILES if (folder / name).is_file()), None)
     if path is None:
         return None
     contents.used_files.add(path)

@@ -28,7 +28,7 @@ HARMLESS = {
     # Of frames: how sharp they are, their number in another program, by how much Blender turned the camera since the
     # last one, and what luxel's made-up scenes know of their pixels.
     *("sharpness", "blur_score", "colmap_im_id", "colmap_image_id", "image_id", "camera_id", "cam_id", "id"),
-    *("rotation", "ids_path", "normals_path"),
+    *("rotation", "ids_path", "normals_path", "solids"),
 }
 # What a key is about, by its name, and what to do about it. In this order: the first that matches counts.
 LENS_REMEDY = (
@@ -64,24 +64,26 @@ MEANINGS: tuple[tuple[str, re.Pattern[str], str], ...] = (
 
 
 def unread_keys(
-    file: str, documents: Sequence[Mapping[str, Any]], frames: Iterable[Mapping[str, Any]]
+    file: str,
+    documents: Sequence[Mapping[str, Any]],
+    frames: Iterable[Mapping[str, Any]],
+    read_later: Iterable[str] = (),
 ) -> list[Unused]:
     """The keys of documents and of their frames that nothing has read and that may matter.
 
     Args:
         file: name of the file, for sentences.
         documents, frames: as `luxel.scenes.unused.recorded` makes them, after everything was read.
+        read_later: keys that are read after this.
     """
-    counts = Counter(key for frame in frames for key in _unread(frame))
+    later = set(read_later)
+    counts = Counter(key for frame in frames for key in _unread(frame) if key not in later)
+    of_documents = [key for document in documents for key in _unread(document) if key not in later]
     entries = [
-        _entry("keys of transforms.json", f"of {file}", dict.fromkeys(_of_all(documents), 0)),
+        _entry("keys of transforms.json", f"of {file}", dict.fromkeys(of_documents, 0)),
         _entry("keys of frames", f"of frames in {file}", counts),
     ]
     return [entry for entry in entries if entry is not None]
-
-
-def _of_all(documents: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [key for document in documents for key in _unread(document)]
 
 
 def _unread(level: Mapping[str, Any]) -> list[str]:

@@ -28,6 +28,7 @@ LIST = "distortion_params"
 LISTED = PARAMETERS[OPENCV_K4]  # its numbers: k1 k2 k3 k4 p1 p2
 NAMED = (*PLANAR_ORDER, "sx1", "sy1")
 INTRINSICS = ("fl_x", "fl_y", "cx", "cy", "w", "h", "camera_angle_x", "camera_angle_y", "is_fisheye", LIST)
+LENS_KEYS = ("camera_model", *INTRINSICS, *NAMED)  # all that `lens_of` reads
 PANORAMA_FLAGS = ("latlong", "equirectangular")  # of instant-ngp
 UNDISTORT = "undistort the images beforehand"
 

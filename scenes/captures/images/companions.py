@@ -36,7 +36,7 @@ COLOUR = "frame|rgb|colou?r|image|img|photo|left"
 COLOUR_LAST = re.compile(rf"(.+?)[._ -]+(?:{COLOUR})", re.IGNORECASE)
 COLOUR_FIRST = re.compile(rf"(?:{COLOUR})(?:[._ -]+|(?=\d))(.+)", re.IGNORECASE)
 DEEP_SUFFIXES = (".png", ".tif", ".tiff")
-MAX_SERIES = 64  # of names; of more, files are told apart by their suffixes
+MAX_SERIES = 64  # of names; of more, files are sorted by their suffixes
 MIN_COLOUR = 0.5  # colour images for each depth map, at least
 PNG_HEAD = b"\x89PNG\r\n\x1a\n"
 

@@ -281,6 +281,8 @@ class ImageReader:
 
     def _coverage(self, stored: np.ndarray) -> np.ndarray | None:
         alpha = cv2.extractChannel(stored, 3) if stored.shape[-1] == 4 else None
+        if alpha is not None and int(alpha.max(initial=0)) == 1:
+            alpha = alpha * np.uint8(255)  # written as 0 and 1
         if self.mask is None:
             return alpha
         mask = self.mask()

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from luxel.scenes.captures.contents import IMAGE_SUFFIXES
+from luxel.scenes.captures.entries import is_file, is_folder
 
 MASK_FOLDERS = ("masks", "mask")  # in upper or lower case
 MASK_SUFFIXES = (*IMAGE_SUFFIXES, ".gif", ".pgm", ".pbm", ".ppm")
@@ -108,10 +109,10 @@ def files_below(folder: Path) -> list[Parts]:
         for entry in entries:
             if entry.name.startswith("."):
                 continue
-            if entry.is_dir():
+            if is_folder(entry):
                 if len(parts) < MAX_DEPTH:
                     visit(entry.path, (*parts, entry.name))
-            elif entry.is_file():
+            elif is_file(entry):
                 out.append((*parts, entry.name))
 
     visit(str(folder), ())

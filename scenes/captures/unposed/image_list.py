@@ -42,7 +42,7 @@ def _others(path: Path) -> str:
     unread: dict[Parts, list[str]] = {}
     for folders, names in list_files(path, ()).files.items():
         if mask_folder_of(folders) is None:
-            inside[folders] = [name for name in names if is_image_name(name)]
+            inside[folders] = [name for name in names if folders and is_image_name(name)]
             unread[folders] = [name for name in names if suffix_of(name) in UNREAD_IMAGES]
     folder = max(inside, key=lambda key: len(inside[key]), default=())
     if folder and inside[folder]:

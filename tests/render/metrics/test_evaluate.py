@@ -20,6 +20,10 @@ from luxel.render.metrics.image_metrics import MetricError
 from luxel.render.ops.train.view_pose import view_pose
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.raster.rasterize import rasterize
+from luxel.render.train.monitor.loss_monitor import LossMonitor
+from luxel.render.train.step.objective import squared_error
+from luxel.render.train.views.dataset import Target
+from luxel.viewer.reports.scoring import psnr_in_words
 
 WHITE = (1.0, 1.0, 1.0)
 
@@ -214,3 +218,37 @@ def test_bad_views_are_named(scene: Gaussians, toy_camera: Callable[..., Camera]
     )
     with pytest.raises(LuxelError, match=rf"{tmp_path / 'p.png'}.*\[8, 6, 3\].*\[6, 8, 3\]"):
         evaluate(scene, [wrong], background=WHITE)
+
+
+def test_views_of_which_nothing_counts_have_no_scores(
+    scene: Gaussians, toy_camera: Callable[..., Camera]
+) -> None:
+    camera = toy_camera(48, 40)
+    rgb, none = render(scene, camera, WHITE), np.zeros((40, 48), np.uint8)
+    views = [
+        view("transparent", camera, rgb=rgb, alpha=none),
+        view("without weight", camera, rgb=rgb, weight=none),
+        view(
+            "apart",
+            camera,
+            rgb=rgb,
+            alpha=np.eye(40, 48, dtype=np.uint8) * 255,
+            weight=255 - np.eye(40, 48, dtype=np.uint8) * 255,
+        ),
+        view("visible", camera, rgb=rgb),
+    ]
+    result = evaluate(scene, views, background=WHITE, aligned=True, refine=1.0)
+    for score in result.scores[:3]:
+        assert all(value is None for value in score.scores.values()) and score.further == {}
+    assert result.mean.psnr == result.scores[3].psnr > 55
+    assert psnr_in_words(result).endswith("3 of 4 views have no pixel that counts)")
+    nothing = Evaluation(result.scores[:3])
+    assert psnr_in_words(nothing) == "not measured, as no pixel of these views counts"
+    assert math.isnan(nothing.mean.psnr) and nothing.as_dict()["mean"]["psnr"] is None
+
+
+def test_the_error_of_a_step_in_which_no_pixel_counts_is_no_number(toy_camera: Callable[..., Camera]) -> None:
+    rgb = torch.rand(4, 5, 3)
+    target = Target(toy_camera(5, 4), rgb, None, torch.zeros(4, 5))
+    assert math.isnan(float(squared_error(rgb, target)))
+    assert math.isnan(LossMonitor().take(0.0, float(squared_error(rgb, target))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -41,7 +42,7 @@ class Compared:
     Args:
         name: of the view.
         truth, render: colours in [0, 1], [H, W, 3] in the image's pixels.
-        psnr: dB, weighted as in `luxel.render.metrics.evaluate.evaluate`.
+        psnr: dB, weighted as in `luxel.render.metrics.evaluate.evaluate`; NaN: no pixel counts.
         iou: mean IoU of the objects that are visible with the true solids, 0 to 1, as `luxel eval` has it; None: there
             are no objects, or no true ids of the view.
     """
@@ -56,7 +57,8 @@ class Compared:
     def caption(self) -> str:
         """Name and scores in a line."""
         iou = "" if self.iou is None else f", mean IoU {100 * self.iou:.1f} %"
-        return f"{self.name}: PSNR {self.psnr:.2f} dB{iou}"
+        psnr = "no pixel counts" if math.isnan(self.psnr) else f"PSNR {self.psnr:.2f} dB"
+        return f"{self.name}: {psnr}{iou}"
 
 
 @dataclass(frozen=True)
@@ -212,7 +214,8 @@ class Comparer:
                 frame, _ = render_frame(scene, own, replace(settings, time=view.time))
                 image = frame.rgb.clamp(0, 1)
                 iou = mean_iou(scene.part(Parameters), view_image, settings)
-                compared = Compared(view.name, truth, image, psnr(image, truth, weight), iou)
+                quality = psnr(image, truth, weight) if view.read().counts else math.nan
+                compared = Compared(view.name, truth, image, quality, iou)
                 self._key, self._compared = key, compared
         return compared
 

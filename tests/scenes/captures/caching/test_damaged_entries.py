@@ -12,6 +12,7 @@ from PIL import Image
 
 from luxel.scenes.captures.cameras import films
 from luxel.scenes.captures.films.film_state import FilmState
+from luxel.scenes.captures.films.timestamps import FilmTimes
 from luxel.scenes.captures.panoramas import poses
 from luxel.scenes.captures.unposed import video
 
@@ -98,3 +99,29 @@ def test_poses_of_panoramas(tmp_path: Path, changes: dict[str, np.ndarray]) -> N
         return
     with pytest.raises(ValueError, match="does not hold the poses of these panoramas"):
         poses._load(tmp_path / "a.npz", 3)
+
+
+FILM_TIMES = {"times": [0.0, 0.1, 0.2], "first": 0.0, "timed": True, "state": FILM}
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({}, ""),
+        ({"times": []}, "no times of a film"),
+        ({"times": [0.0, float("nan")]}, "no times of a film"),
+        ({"times": [0.2, 0.1]}, "no times of a film"),
+        ({"times": 3}, "no times of a film"),
+        ({"first": None}, "no times of a film"),
+        ({"first": float("inf")}, "no times of a film"),
+        *(({"state": state}, "no state of a film") for state in NOT_STATES),
+    ],
+)
+def test_times_of_films(changes: dict[str, Any], problem: str) -> None:
+    if not problem:
+        assert FilmTimes.from_json(FILM_TIMES) == FilmTimes(
+            [0.0, 0.1, 0.2], 0.0, True, FilmState(read=3, streams=[(8, 6)])
+        )
+        return
+    with pytest.raises(ValueError, match=problem):
+        FilmTimes.from_json({**FILM_TIMES, **changes})

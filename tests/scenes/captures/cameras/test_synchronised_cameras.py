@@ -136,6 +136,7 @@ def test_fewer_frames_are_taken_evenly_and_once(tmp_path: Path, monkeypatch: pyt
         raise AssertionError("frames are written once")
 
     monkeypatch.setattr(films, "_extract", refuse)
+    monkeypatch.setattr(films, "film_times", refuse)
     again = scenes.open(tmp_path, frames=3)
     assert [view.path for view in again.views] == [view.path for view in capture.views]
 
@@ -221,6 +222,17 @@ def test_a_film_without_frames_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
         Film, "frames", lambda film: iter(()) if film.path.name == "cam02.mp4" else whole(film)
     )
     with pytest.raises(CaptureError, match=r"cam02\.mp4: there are no frames in this film"):
+        scenes.open(tmp_path)
+
+
+def test_a_film_without_frames_among_unpadded_names_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for camera in range(11):
+        write_video(tmp_path / f"cam{camera}.mp4", [shade(camera % 4, 0)] * 2, RATE)
+    np.save(tmp_path / "poses_bounds.npy", np.stack([llff_row(camera) for camera in ring_cameras(11)]))
+    monkeypatch.setattr(Film, "frames", lambda film: iter(()))
+    with pytest.raises(CaptureError, match=r"cam0\.mp4: there are no frames in this film"):
         scenes.open(tmp_path)
 
 

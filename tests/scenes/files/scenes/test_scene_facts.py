@@ -1,4 +1,4 @@
-"""What scene files say beside their primitives: antialiasing, up direction, length of a unit, shift of large coordinates."""
+"""What scene files say beside their primitives: antialiasing, up direction, length of a unit, shift."""
 
 from __future__ import annotations
 
@@ -48,6 +48,13 @@ def test_the_up_direction_turns_with_the_axes(tmp_path: Path, suffix: str) -> No
     save_scene(tmp_path / f"a{suffix}", torus_knot(9), facts=SceneFacts(up=(0.0, 1.0, 0.0)), axes="RUB")
     assert load_facts(tmp_path / f"a{suffix}", axes="RUB").up == (0.0, 1.0, 0.0)
     assert load_facts(tmp_path / f"a{suffix}", axes="RDB").up == (0.0, -1.0, 0.0)
+
+
+@pytest.mark.parametrize("suffix", [".ply", ".glb", ".safetensors"])
+def test_the_shift_turns_with_the_axes(tmp_path: Path, suffix: str) -> None:
+    save_scene(tmp_path / f"a{suffix}", torus_knot(9), facts=SceneFacts(shift=(5e5, 5e6, 200.0)), axes="RUB")
+    assert load_facts(tmp_path / f"a{suffix}", axes="RUB").shift == (5e5, 5e6, 200.0)
+    assert load_facts(tmp_path / f"a{suffix}", axes="LDB").shift == (-5e5, -5e6, 200.0)
 
 
 def test_every_primitive_of_a_ply_has_facts(tmp_path: Path) -> None:
@@ -106,6 +113,20 @@ NO_FACTS: dict[str, list[Any]] = {
         True,
     ],
     "metres": [None, "", 0, -1, "nan", "inf", "one", [], {}, True, 10**400],
+    "shift": [
+        None,
+        "",
+        "0 0 0",
+        [0, 0.0, -0.0],
+        "1 2",
+        [1, 2, 3, 4],
+        "nan 0 1",
+        [1, 2, "inf"],
+        "a b c",
+        7,
+        {},
+        True,
+    ],
 }
 
 

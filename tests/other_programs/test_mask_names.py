@@ -125,7 +125,9 @@ def test_masks_next_to_a_folder_of_images_deeper_in_the_capture(root: str, tmp_p
     capture = scenes.open(tmp_path)
     assert capture.unused == [] and capture.cutout
     for view, row in zip(capture.views, rows_of(capture, flat), strict=True):
-        np.testing.assert_array_equal(view.read().alpha > 127, ball_masks()[row])
+        alpha = view.read().alpha
+        assert alpha is not None
+        np.testing.assert_array_equal(alpha > 127, ball_masks()[row])
 
 
 def test_masks_of_a_capture_that_is_opened_by_the_folder_of_its_model(tmp_path: Path) -> None:
@@ -141,8 +143,8 @@ def test_grey_masks_next_to_their_images(name: str, tmp_path: Path) -> None:
 def test_coloured_images_that_are_named_as_masks_are_none(tmp_path: Path) -> None:
     write_capture(tmp_path, flat, None)
     for row in range(COUNT):
-        colours = Image.open(tmp_path / "images" / flat(row)).point(lambda value: value // 2)
-        colours.save(tmp_path / "images" / f"DSC_{row}_mask.png")
+        darker = np.asarray(Image.open(tmp_path / "images" / flat(row))) // 2
+        Image.fromarray(darker).save(tmp_path / "images" / f"DSC_{row}_mask.png")
     capture = scenes.open(tmp_path)
     (entry,) = capture.unused
     assert not capture.cutout and (entry.count, entry.harm) == (COUNT, LOST)
