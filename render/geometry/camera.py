@@ -238,7 +238,7 @@ class Pixels:
 
     @property
     def counts(self) -> bool:
-        """Whether any pixel has a weight and an alpha of at least `MIN_ALPHA`: else there is nothing to compare with."""
+        """Whether any pixel has a weight and an alpha of at least `MIN_ALPHA`: others have nothing to compare with."""
         visible = None if self.alpha is None else self.alpha >= MIN_ALPHA
         weighted = None if self.weight is None else self.weight > 0
         if visible is None or weighted is None:

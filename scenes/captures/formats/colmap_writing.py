@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -76,7 +77,8 @@ def names_beside_images(images: Sequence[SourceImage], *, relative: bool = False
         the images share.
     """
     folders = [PurePosixPath(image.name).parent.parts for image in images]
-    shared = os.path.commonprefix(folders) if folders else ()
+    same = takewhile(lambda level: len(set(level)) == 1, zip(*folders, strict=False))
+    shared = [level[0] for level in same]
     cut = shared.index("images") + 1 if "images" in shared else 0 if relative else len(shared)
     names = {}
     for image in images:
