@@ -35,7 +35,7 @@ SCENE_FORMATS: list[SceneFormat] = [
 OTHER_PROGRAMS = {
     ".ckpt": (
         "a checkpoint of nerfstudio",
-        "Write it as .ply: ns-export gaussian-splat --load-config CONFIG.yml --output-dir DIR.",
+        "Write it as .ply with nerfstudio's command `ns-export gaussian-splat`, and give that file.",
     ),
     ".pth": (
         "a checkpoint of a trainer of 3DGS",

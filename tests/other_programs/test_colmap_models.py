@@ -24,8 +24,11 @@ from ray_cast_capture import (
 )
 
 from luxel import scenes
+from luxel.scenes.captures.capture_format import ReadOptions
 from luxel.scenes.captures.depth.tracks import visible_points
 from luxel.scenes.captures.formats.colmap import image_names, read_model
+from luxel.scenes.captures.formats.colmap_writing import save_colmap
+from luxel.scenes.captures.open_capture import read_contents
 
 FILES = ("cameras", "images", "points3D")
 
@@ -323,3 +326,19 @@ def test_names_of_a_model_have_slashes(tmp_path: Path) -> None:
         assert (
             image_names(folder) == expected and [name for name, _, _ in read_model(folder).images] == expected
         )
+
+
+def test_exported_cameras_have_slashes_and_open_again(tmp_path: Path) -> None:
+    poses = ring()
+    names = [f"cam{row % 2}\\Größe {row}.png" for row in range(8)]
+    stored = [FORMS["NFD"](name.replace("\\", "/")) for name in names]
+    write_images(tmp_path / "images", poses, lambda row: stored[row])
+    write_colmap(tmp_path / "sparse/0", names, poses)
+    contents = read_contents(tmp_path, ReadOptions())
+    assert contents.points is not None
+    shutil.rmtree(tmp_path / "sparse")
+    save_colmap(tmp_path / "sparse/0", contents.images, contents.points)
+    assert sorted(image_names(tmp_path / "sparse/0")) == sorted(stored)
+    views = {view.name: view.camera.world_to_cam.double().numpy() for view in scenes.open(tmp_path).views}
+    for name, pose in zip(stored, poses, strict=True):
+        np.testing.assert_allclose(views[name], np.linalg.inv(pose), atol=2e-6)

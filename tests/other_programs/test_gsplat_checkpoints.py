@@ -171,7 +171,7 @@ def test_files_that_are_no_archive_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "what", "remedy"),
     [
-        ("step-000029999.ckpt", "a checkpoint of nerfstudio", "ns-export gaussian-splat --load-config"),
+        ("step-000029999.ckpt", "a checkpoint of nerfstudio", "ns-export gaussian-splat"),
         ("chkpnt30000.pth", "a checkpoint of a trainer of 3DGS", "point_cloud/iteration_N/point_cloud.ply"),
         ("scan.lcc", "a scene of XGRIDS", "splat-transform SCENE.lcc SCENE.ply"),
         ("CAPITAL.CKPT", "a checkpoint of nerfstudio", "ns-export"),

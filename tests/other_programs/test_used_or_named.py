@@ -471,6 +471,22 @@ def inject_safetensors(random: np.random.Generator, path: Path) -> Injected:
     return [names, keys]
 
 
+def inject_checkpoint(random: np.random.Generator, path: Path) -> Injected:
+    """Tensors of the splats, and entries of the checkpoint of gsplat."""
+    scene, names, keys = torus_knot(20).tensors(), words(random, lower=True), words(random)
+    own = {
+        "means": "means",
+        "scales": "log_scales",
+        "quats": "quats",
+        "opacities": "opacity_logits",
+        "sh0": "sh_dc",
+    }
+    splats = {name: scene[parameter] for name, parameter in own.items()}
+    splats |= {name: torch.zeros(20, int(random.integers(1, 5))) for name in names}
+    torch.save({"step": 7, "splats": splats, **{key: some_value(random) for key in keys}}, path)
+    return [names, keys]
+
+
 # By the suffix of every format that is read: what is put into it, None where it has no place for anything else.
 SCENES: dict[str, Callable[[np.random.Generator, Path], Injected] | None] = {
     ".ply": inject_ply,
@@ -482,6 +498,7 @@ SCENES: dict[str, Callable[[np.random.Generator, Path], Injected] | None] = {
     "lod-meta.json": inject_streamed,
     ".glb": inject_glb,
     ".safetensors": inject_safetensors,
+    ".pt": inject_checkpoint,
 }
 OPEN = [suffix for suffix, inject in SCENES.items() if inject]
 

@@ -142,6 +142,7 @@ def test_nerfstudio_layout(tmp_path: Path) -> None:
         {"render_width": 0},
         {"render_height": None},
         {"fps": "fast"},
+        {"camera_path": [{"camera_to_world": [1, 0, 0, 5, 0, 1, 0, 6, 0, 0, 1, 7, 0, 0, 0, 1], "fx": -1}]},
     ],
 )
 def test_invalid_files(tmp_path: Path, change: dict) -> None:

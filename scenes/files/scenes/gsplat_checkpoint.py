@@ -96,8 +96,8 @@ def _splats(path: Path) -> dict[str, Tensor]:
         )
     if "features" in splats and "sh0" not in splats:
         raise CaptureError(
-            f"{path}: the colours of these Gaussians come from a network (--app_opt), which luxel does not have.",
-            "Train without --app_opt, or export the scene as .ply.",
+            f"{path}: the colours of these Gaussians come from a network (app_opt), which luxel does not have.",
+            "Train without the option app_opt, or export the scene as .ply.",
         )
     missing = [key for key in PARAMETERS.values() if key not in splats and key != "shN"]
     if missing:
@@ -160,7 +160,7 @@ def read_gsplat_unused(path: str | Path) -> list[Unused]:
         out.append(Unused("poses", 1, "pose_adjust", said, harm=OTHER))
     if "app_module" in content:
         said = "A network of the colours of each image (app_module) is not read."
-        out.append(Unused("appearance", 1, "app_module", said, "Train without --app_opt.", WRONG))
+        out.append(Unused("appearance", 1, "app_module", said, "Train without the option app_opt.", WRONG))
     left = [str(key) for key in content if key not in ("step", "splats", "pose_adjust", "app_module")]
     if left:
         said = f"{things_are(left, 'entry', 'entries', ' of the checkpoint')} not read."

@@ -56,6 +56,7 @@ OPTIONS: dict[str, list[str] | str] = {
     "--field": ["train", "DATA", "--field", "image", "--run", "NEW", *SHORT, *TABLE],
     "--force": "tests/viewer/bench/test_bench_report.py::test_comparing_reports",
     "--keep-non-finite": ["view", "SCENE", "--keep-non-finite", "--port", "0", *CPU],
+    "--height": ["render", "SCENE", "--out", "NEW", "--frames", "2", "--width", "16", "--height", "12", *CPU],
     "--holdout-every": ["eval", "RUN", "--holdout-every", "4", "--no-lpips", *CPU],
     "--kept": "tests/viewer/commands/test_segment.py::test_labels_of_another_scene_are_voted_again",
     "--labels": "tests/viewer/commands/test_segment.py::test_labels_are_a_column_of_scene_files",
@@ -69,17 +70,20 @@ OPTIONS: dict[str, list[str] | str] = {
     "--no-lpips": ["eval", "RUN", "--no-lpips", *CPU],
     "--name": "tests/viewer/commands/test_segment.py::test_clicks_add_objects_and_points_to_objects",
     "--out": ["export", "SCENE", "--out", "NEW.ply"],
+    "--panorama.projection": ["train", "CAPTURE", "--panorama.projection", "perspective", *NEW],
     "--port": ["view", "SCENE", "--port", "0", *CPU],
     "--rate": ["train", "--resume", "FIELD", "--rate", "0.001", *SHORT],
     "--replace": MASKS,
     "--restart": "tests/viewer/bench/test_bench_record.py::test_figures_of_two_commits_are_refused_and_said_aloud",
     "--resume": ["train", "--resume", "RUN", *SHORT],
     "--run": ["train", "CAPTURE", *NEW],
+    "--scene-axes": ["render", "SCENE", "--out", "NEW", "--scene-axes", "RDF", *FRAMES, *CPU],
     "--seconds": "tests/viewer/bench/test_bench_view_clients.py::test_several_clients_are_measured_without_a_browser",
     "--segmenter": "tests/viewer/commands/test_segment.py::test_clicks_add_objects_and_points_to_objects",
     "--split": ["eval", "RUN", "--split", "train", "--no-lpips", *CPU],
     "--strategy": ["train", "CAPTURE", "--strategy", "mcmc", *NEW],
     "--time": "tests/viewer/commands/test_option_messages.py::test_places_of_export",
+    "--width": ["render", "SCENE", "--out", "NEW", "--frames", "2", "--width", "16", "--height", "12", *CPU],
 }
 
 
