@@ -65,7 +65,7 @@ def directions(
 
 
 def grid(width: int, height: int, at: tuple[float, float]) -> list[np.ndarray]:
-    return np.meshgrid(np.arange(width) + at[0], np.arange(height) + at[1])
+    return list(np.meshgrid(np.arange(width) + at[0], np.arange(height) + at[1]))
 
 
 def over_pixels(count: int) -> Iterator[tuple[float, float]]:
@@ -214,7 +214,8 @@ def test_alpha_of_images_goes_through_them_too(tmp_path: Path) -> None:
     pixels = np.dstack([stored_image("planar", smooth), np.where(inside, 255, 0)]).astype(np.uint8)
     view = scenes.open(capture_of(tmp_path, "planar", pixels), max_size=96).views[0]
     covered = straight_image(view.camera.intrinsics.tolist(), 96, 72, lambda x, y: half(x, y)[..., None], 16)
-    assert np.abs(view.read().alpha / 255.0 - covered[..., 0]).max() < 0.12
+    alpha = view.read().alpha
+    assert alpha is not None and np.abs(alpha / 255.0 - covered[..., 0]).max() < 0.12
 
 
 def test_what_a_wide_fisheye_does_not_image_has_no_weight() -> None:

@@ -176,7 +176,9 @@ def _opened(path: Path, file: IO[bytes]) -> Image.Image:
     try:
         return Image.open(file, formats=formats)
     except UnidentifiedImageError:
-        raise ValueError(tiff_values(file) or "not an image file of a known format") from None
+        if values := tiff_values(file):
+            raise ValueError(f"a TIFF file of {values}, which is not supported") from None
+        raise ValueError("not an image file of a known format") from None
 
 
 def _reduction(image: Image.Image, least: int | None) -> int:

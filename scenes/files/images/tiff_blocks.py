@@ -84,7 +84,7 @@ def _dtype(path: Path, tags: dict[int, np.ndarray], channels: int, order: str) -
 
 
 def tiff_values(file: IO[bytes]) -> str:
-    """The values of a TIFF file in words, for the message that they are not supported; empty for other files.
+    """The channels and values of a TIFF file in words; empty for other files.
 
     Args:
         file: of any content.
@@ -99,7 +99,7 @@ def tiff_values(file: IO[bytes]) -> str:
     bits = "/".join(map(str, sorted(set(tags[BITS].tolist()) if BITS in tags else {1})))[:40]
     kind = kinds.get(_one(tags, FORMAT, 1), "values")
     channels = _one(tags, CHANNELS, 1)
-    return f"a TIFF file of {channels} channel{'s' * (channels != 1)} of {bits}-bit {kind}, which is not supported"
+    return f"{channels} channel{'s' * (channels != 1)} of {bits}-bit {kind}"
 
 
 def _one(tags: dict[int, np.ndarray], tag: int, default: int | None = None) -> int:
