@@ -73,6 +73,7 @@ def capture_samples() -> list[Sample]:
         ]
     out.append(Sample("lens models: cameras.txt", ".txt", _lenses(), _read_lenses))
     out.append(_in_capture("capture LLFF: three images", "poses_bounds.npy", _llff()))
+    out.append(_in_capture("capture Polycam raw export: poses", "keyframes/cameras/0.json", _polycam()))
     out.append(_in_capture("capture transforms.json: panoramas", "transforms.json", _panoramas()))
     out.append(_in_capture("capture transforms.json: a panorama", "pano1.jpg", _panoramas()))
     for name in ("poses_bounds.npy", "cam1.mp4"):
@@ -229,6 +230,16 @@ def _llff() -> dict[str, bytes]:
     return {"poses_bounds.npy": file.getvalue(), **{f"images/{index}.png": _png() for index in range(3)}}
 
 
+def _polycam() -> dict[str, bytes]:
+    files = {}
+    for number, pose in enumerate(_poses()):
+        rows = {f"t_{row}{column}": pose[row, column] for row in range(3) for column in range(4)}
+        lens = {"fx": 60, "fy": 60, "cx": 32, "cy": 24, "width": 64, "height": 48}
+        files[f"keyframes/cameras/{number}.json"] = json.dumps({**lens, **rows}).encode()
+        files[f"keyframes/images/{number}.png"] = _png()
+    return files
+
+
 def _video(suffix: str) -> bytes:
     rows = np.random.default_rng(0).integers(0, 256, (32, 64, 1), np.uint8).repeat(3, 2)
     frames = [np.ascontiguousarray(rows[:, 3 * i : 3 * i + 32]) for i in range(4)]
@@ -256,7 +267,7 @@ def _filled(files: dict[str, bytes]) -> Path:
     folder = _capture_folder(os.getpid(), tuple(files))
     for name, data in files.items():
         if not (folder / name).exists():
-            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(data)
     return folder
 

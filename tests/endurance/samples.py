@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import struct
+import tempfile
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -123,7 +125,39 @@ def _compressed_scenes() -> list[Sample]:
         suffix = name[name.index(".") :]
         out.append(Sample(f"scene {suffix}: {name}", suffix, (data / name).read_bytes(), load_primitives))
     plain = gzip.decompress((data / "edge16-v3.spz").read_bytes())  # damage reaches what is inside
-    return [*out, Sample("scene .spz: not compressed", ".spz", plain, load_primitives)]
+    out.append(Sample("scene .spz: not compressed", ".spz", plain, load_primitives))
+    shapes = {
+        "means": (4, 3),
+        "scales": (4, 3),
+        "quats": (4, 4),
+        "opacities": (4,),
+        "sh0": (4, 1, 3),
+        "shN": (4, 3, 3),
+    }
+    splats = {name: torch.ones(shape) for name, shape in shapes.items()}
+    checkpoint = written("ckpt.pt", partial(torch.save, {"step": 9, "splats": splats}))
+    out.append(Sample("scene .pt: gsplat", ".pt", checkpoint, load_primitives))
+    leaf = {"lods": {"0": {"file": 0, "offset": 0, "count": 4}}}
+    index = {"version": 1, "lodLevels": 1, "filenames": ["part.sog"], "tree": leaf}
+    return [
+        *out,
+        Sample("scene lod-meta.json: one part", ".json", json.dumps(index).encode(), _read_streamed),
+    ]
+
+
+@cache
+def _part() -> bytes:
+    """The file of a streamed scene."""
+    scene = torus_knot(4)
+    return written("part.sog", partial(save_scene, scene=scene))
+
+
+def _read_streamed(path: Path) -> object:
+    """A streamed scene with the index of a path and one unchanged part."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "part.sog").write_bytes(_part())
+        (Path(folder) / "lod-meta.json").write_bytes(path.read_bytes())
+        return load_primitives(folder)
 
 
 def _meshes() -> list[Sample]:
@@ -195,7 +229,7 @@ def _images() -> list[Sample]:
         (".jpg", "turned", rgb, "JPEG", {"exif": exif.tobytes()}),
         (".jpg", "progressive", rgb, "JPEG", {"progressive": True}),
         (".tif", "LZW", rgb, "TIFF", {"compression": "tiff_lzw"}),
-        (".tif", "float", Image.fromarray(ramp[..., 0].astype(np.float32)), "TIFF", {}),
+        (".tif", "float", Image.fromarray(ramp[..., 0].astype(np.float32) / 255), "TIFF", {}),
         (".webp", "lossless alpha", rgba, "WEBP", {"lossless": True}),
         (".png", "GIF inside", rgb.convert("P"), "GIF", {}),
         (".png", "JPEG 2000 inside", rgb, "JPEG2000", {}),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -89,6 +90,7 @@ def read_transforms(path: Path, options: ReadOptions) -> CaptureContents:
     contents = CaptureContents("transforms.json", sources)
     contents.used_files |= set(files)
     contents.used_files |= {_image_path(folder, frame, missing=True) for frame in bad}
+    contents.used_files |= _files_of_frames(folder, frames)
     _check_times(contents, frames)
     contents.points = points_of(folder, documents[0], contents)
     if len(files) == 2:
@@ -346,6 +348,12 @@ def _named_split(folder: Path, document: Document, contents: CaptureContents) ->
         contents.unused_names = {source.name for source in contents.images} - train - held_out
 
 
+def _files_of_frames(folder: Path, frames: Iterable[Frame]) -> set[Path]:
+    """Files of depth and of what made-up scenes know of their pixels that frames name, whether they are used or not."""
+    given = [frame.values.get(key) for frame in frames for key in (*DEPTH_UNITS, "ids_path", "normals_path")]
+    return {folder / os.path.normpath(name) for name in given if isinstance(name, str) and "\0" not in name}
+
+
 def _name_validation(folder: Path, file: Path, contents: CaptureContents) -> None:
     """Says that the views of a validation split are not used; nothing where its file cannot be read."""
     try:
@@ -354,7 +362,7 @@ def _name_validation(folder: Path, file: Path, contents: CaptureContents) -> Non
         paths = [_image_path(folder, frame, missing=True) for frame in frames]
     except CaptureError:
         return
-    contents.used_files |= {file, *paths}
+    contents.used_files |= {file, *paths, *_files_of_frames(folder, frames)}
     example = str(frames[0].values.get("file_path"))
     problem = f"{len(frames)} validation views ({file.name}) are used neither to train nor to test."
     contents.unused.append(Unused("validation views", len(frames), example, problem, harm=OTHER))

@@ -29,6 +29,7 @@ from luxel.scenes.synthetic.solids.motions import Still
 from luxel.scenes.synthetic.solids.solid_scene import Solid, SolidScene, Texture
 from luxel.scenes.synthetic.solids.solids import sphere
 from luxel.scenes.synthetic.toy import as_bytes
+from luxel.scenes.unused import OTHER
 
 SMALL = {"width": 48, "height": 36}
 
@@ -36,6 +37,12 @@ SMALL = {"width": 48, "height": 36}
 def digest(folder: Path) -> dict[str, str]:
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {str(f.relative_to(folder)): hashlib.sha256(f.read_bytes()).hexdigest() for f in files}
+
+
+UNUSED = [
+    ("columns of points", OTHER),
+    ("validation views", OTHER),
+]  # times and solids of points, and the third split
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +76,8 @@ def damaged(written: Path, tmp_path: Path):
 
 def test_round_trip(written: Path, camera_samples: dict[str, list[CameraSample]]) -> None:
     capture = scenes.open(written)
-    assert capture.format == "Blender transforms" and capture.warnings == [] and capture.cutout
+    assert capture.format == "Blender transforms" and capture.cutout
+    assert [(entry.kind, entry.harm) for entry in capture.unused] == UNUSED and len(capture.warnings) == 2
     assert (len(capture.train), len(capture.test)) == (6, 3) and "transforms_test.json" in capture.holdout
     assert [view.time for view in capture.train] == [0, 0.2, 0.4, 0.6000000000000001, 0.8, 1.0]
     assert [view.time for view in capture.test] == pytest.approx([1 / 6, 0.5, 5 / 6])
@@ -197,7 +205,7 @@ def test_invalid_times(damaged, case: str) -> None:
 
 def test_times_of_some_frames_only(damaged) -> None:
     capture = scenes.open(damaged({1: None, 4: None}))
-    assert capture.warnings == [
+    assert capture.warnings[:-2] == [
         "2 of 9 frames have no time and count as time 0 (the first is ./train/r_001)."
     ]
     assert [view.time for view in capture.train][:3] == [0.0, 0.0, 0.4]
