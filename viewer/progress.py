@@ -62,8 +62,8 @@ def counting(what: str, total: int) -> Iterator[Callable[[], None]]:
         yield lambda: progress.advance(task)
 
 
-def describe(capture: Any) -> None:
-    """Prints a summary of a capture to stderr: views, split, sizes, points and warnings."""
+def describe(capture: Any, *, warnings: bool = True) -> None:
+    """Prints a summary of a capture to stderr: views, split, sizes, points and, if asked for, warnings."""
     views = [*capture.train, *capture.test]
     sizes = sorted({(view.camera.width, view.camera.height) for view in views})
     size = f"{sizes[0][0]}x{sizes[0][1]}" if len(sizes) == 1 else f"{len(sizes)} sizes"
@@ -75,5 +75,5 @@ def describe(capture: Any) -> None:
     )
     if capture.pose_report:
         console.print(f"[bold]{name}[/]: {escape(visible(capture.pose_report))}")
-    for warning in capture.warnings:
+    for warning in capture.warnings if warnings else ():
         console.print("[yellow]note[/] " + escape(visible(str(warning))))

@@ -32,6 +32,7 @@ from luxel.scenes.captures.poses.workspace import suffix_for
 from luxel.scenes.captures.unposed.image_list import image_folder, images_mismatch
 from luxel.scenes.captures.unused_files import unused_files
 from luxel.scenes.unused import LOST, OTHER, WRONG, Unused
+from luxel.viewer.cli import main
 
 POSED = ["colmap", "transforms"]
 
@@ -446,3 +447,24 @@ def test_a_broken_export_of_polycam_is_refused(tmp_path: Path) -> None:
     (folder / "keyframes" / "corrected_cameras" / "1700000004.json").write_text("[]")
     with pytest.raises(scenes.CaptureError, match=r"1700000004\.json: .*object"):
         scenes.open(folder)
+
+
+def test_inspect_prints_what_is_not_used_and_does_not_call_it_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capture = colmap_capture(tmp_path / "capture")
+    words = ["inspect", str(capture), "--no-estimate", "--out", str(tmp_path / "report"), "--force"]
+    assert main(words) == 0
+    assert "\nNothing was found that training would suffer from.\n" in capsys.readouterr().out
+    (capture / "masks").mkdir()
+    Image.new("L", (48, 36), 255).save(capture / "masks" / "other.png")
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    assert "note: 1 mask is not used, as no image has that name (masks/other.png)." in out
+    assert "Nothing was found" not in out
+    page = (tmp_path / "report" / "inspect.html").read_text()
+    assert "<p class=note><b>note</b> 1 mask is not used" in page and "class=good>" not in page
+    assert main(["inspect", str(capture), "--no-estimate", "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert [entry["kind"] for entry in printed["unused"]] == ["masks"] and len(printed["warnings"]) == 1
+    assert printed["unused"][0]["harm"] == "wrong"

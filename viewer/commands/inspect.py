@@ -104,13 +104,16 @@ class Inspect(Options):
         if self.json:
             print(json.dumps(as_json(inspection, facts, expected), indent=1))
         else:
-            describe(capture)
+            describe(capture, warnings=False)
             for name, value in facts.items():
                 print(f"{name}: {value}")
+            for warning in capture.warnings:
+                print(f"note: {visible(warning)}")
             for finding in inspection.findings:
-                print(f"{finding.check}: {finding.problem}\n  {finding.remedy}")
-            if inspection.sound:
-                print("Nothing was found that training would suffer from.")
+                print(visible(f"{finding.check}: {finding.problem}") + f"\n  {visible(finding.remedy)}")
+            if not inspection.findings:
+                else_ = " else" if capture.warnings else ""
+                print(f"Nothing{else_} was found that training would suffer from.")
         if output is not None:
             page = write_report(output, inspection, facts, as_json(inspection, facts, expected))
             if not self.json:
@@ -211,6 +214,7 @@ def as_json(
     return {
         "facts": facts,
         "findings": findings,
+        "warnings": list(inspection.capture.warnings),
         "unused": unused,
         "shift": inspection.capture.shift.tolist(),
         "views": views,

@@ -60,11 +60,12 @@ def write_report(
 def _findings(inspection: Inspection) -> str:
     if inspection.sound:
         return "<p class=good>Nothing was found that training would suffer from.</p>"
-    entries = [(f.check, f.problem, f.remedy) for f in inspection.findings]
-    entries += [(f"not used: {u.kind}", u.problem, u.remedy) for u in inspection.capture.unused]
-    return "".join(
-        f"<p class=bad><b>{html.escape(name)}</b> {html.escape(problem)} <i>{html.escape(remedy)}</i></p>"
-        for name, problem, remedy in entries
+    notes = [
+        f"<p class=note><b>note</b> {html.escape(warning)}</p>" for warning in inspection.capture.warnings
+    ]
+    return "".join(notes) + "".join(
+        f"<p class=bad><b>{html.escape(f.check)}</b> {html.escape(f.problem)} <i>{html.escape(f.remedy)}</i></p>"
+        for f in inspection.findings
     )
 
 
@@ -136,6 +137,7 @@ _PAGE = Template("""<!doctype html><html lang=en><meta charset=utf-8>
 :root{color-scheme:light dark}body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:76rem;padding:0 1rem}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem}dt{opacity:.65}dd{margin:0}
 p.bad{border-left:4px solid #d33;padding:.3rem .8rem;background:#d331}
+p.note{border-left:4px solid #c80;padding:.3rem .8rem;background:#c801}
 p.good{border-left:4px solid #2a2;padding:.3rem .8rem}
 canvas{width:100%;height:28rem;background:#1118;border-radius:.5rem;touch-action:none;cursor:grab}
 .photographs{display:flex;flex-wrap:wrap;gap:.7rem}figure{margin:0;width:180px;font-size:.8rem;overflow-wrap:anywhere}

@@ -15,7 +15,6 @@ from luxel.scenes.captures.checks.mask_consistency import check_masks
 from luxel.scenes.captures.checks.measures import Measures, measure
 from luxel.scenes.captures.checks.pose_consistency import check_poses
 from luxel.scenes.captures.open_capture import Capture
-from luxel.scenes.unused import OTHER
 
 # A new check is a function of capture and measures, and an entry here.
 CHECKS: dict[str, Callable[[Capture, Measures], list[Finding]]] = {
@@ -45,8 +44,8 @@ class Inspection:
 
     @property
     def sound(self) -> bool:
-        """Whether nothing was found, and all that a result depends on is used."""
-        return not self.findings and not any(entry.harm > OTHER for entry in self.capture.unused)
+        """Whether there is nothing to say: no finding, and no warning of what is not used or not as expected."""
+        return not self.findings and not self.capture.warnings
 
 
 def inspect(capture: Capture, on_progress: Callable[[str, float], None] | None = None) -> Inspection:
