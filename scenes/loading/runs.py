@@ -34,8 +34,9 @@ def load_run(path: Path, options: LoadOptions = DEFAULT) -> Scene:
     """The scene of a run, of primitives or of a field."""
     check_axes(path, options.axes)
     if is_field_run(path):
-        scene = field_scene(load_run_field(path).to(options.device))
-        return replace(scene, about=replace(scene.about, shift=_stated(path).shift))
+        field = load_run_field(path).to(options.device)
+        about = field_scene(field).about
+        return field_scene(field, about=replace(about, shift=_stated(path).shift))
     parameters = load_run_scene(path, keep_non_finite=options.keep_non_finite)
     return scene_of(parameters, facts_of_run(path), options, lenses=retains_lenses(path))
 

@@ -38,6 +38,7 @@ from luxel.scenes.files.meshes.mesh import Mesh
 from luxel.scenes.files.scene_files import load_facts, load_primitives, save_scene
 from luxel.scenes.files.scene_format import SceneFacts
 from luxel.scenes.large_coordinates import MAX_OFFSET, choose_shift
+from luxel.scenes.loading.loaders import open_scene
 from luxel.scenes.paths import load_path, path_json, save_path
 from luxel.viewer.cli import main
 from luxel.viewer.scene_loading.capture_options import read_origin
@@ -497,3 +498,26 @@ def test_a_shift_goes_through_every_primitive(tmp_path: Path) -> None:
         again = load_primitives(tmp_path / f"{name}.ply")
         assert type(again) is type(scene) and torch.allclose(again.centres, scene.centres, atol=1e-6), name
         assert load_facts(tmp_path / f"{name}.ply").shift == facts.shift
+
+
+@pytest.mark.slow
+def test_radiance_fields_state_the_shift(tmp_path: Path) -> None:
+    """That of the run, also on another device, and the bounds of what is drawn are those of the shifted capture."""
+    colmap_at(tmp_path / "capture", UTM)
+    words = [
+        "train",
+        str(tmp_path / "capture"),
+        "--field",
+        "radiance",
+        "--run",
+        str(tmp_path / "run"),
+        "--steps",
+        "3",
+    ]
+    small = ["--batch", "256", "--log2-entries", "10", "--width", "16", "--device", "cpu", "--extent", "box"]
+    assert main([*words, *small, "--max-size", "24"]) == 0
+    expected = scenes.open(tmp_path / "capture").shift
+    scene = open_scene(tmp_path / "run")
+    for each in (scene, scene.to(torch.device("cpu"))):
+        assert each.about.shift == pytest.approx(tuple(expected), abs=0) and expected.any()
+    assert float(scene.centres().abs().max()) < 100
