@@ -57,11 +57,11 @@ FILES: dict[str, tuple[Any, str, str]] = {
         "Record3D",
         "ns-process-data record3d",
     ),
-    "Polycam": ({"alignmentTransform": [0] * 16}, "Polycam", "ns-process-data polycam"),
+    "Polycam": ({"alignmentTransform": [0] * 16}, "Polycam", "give luxel the folder of that export"),
     "camera of Polycam": (
         {"fx": 1, "fy": 1, "cx": 1, "cy": 1, "t_00": 1, "t_01": 0, "t_11": 1},
         "a raw export of Polycam",
-        "ns-process-data polycam",
+        "Give luxel the folder of the export",
     ),
     "cameras of a trained scene": (
         [{"id": 0, "img_name": "a", "width": 9, "position": [0, 0, 0], "rotation": POSE, "fx": 1}],

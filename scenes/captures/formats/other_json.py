@@ -86,12 +86,12 @@ OTHERS = (
     ),
     OtherJson(
         "the description of a mesh of Polycam (mesh_info.json), which has no poses",
-        f"Export the raw data from Polycam and convert it with nerfstudio (ns-process-data polycam), {IMAGES_ALONE}.",
+        f"Export the raw data from Polycam and give luxel the folder of that export, {IMAGES_ALONE}.",
         _has("alignmentTransform"),
     ),
     OtherJson(
         "a camera of a raw export of Polycam (keyframes/cameras/*.json)",
-        f"Convert the export with nerfstudio (ns-process-data polycam), {IMAGES_ALONE}.",
+        f"Give luxel the folder of the export, in which keyframes/ is, {IMAGES_ALONE}.",
         _has("t_00", "t_11", "fx"),
     ),
     OtherJson(
