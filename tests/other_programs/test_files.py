@@ -468,3 +468,12 @@ def test_inspect_prints_what_is_not_used_and_does_not_call_it_nothing(
     printed = json.loads(capsys.readouterr().out)
     assert [entry["kind"] for entry in printed["unused"]] == ["masks"] and len(printed["warnings"]) == 1
     assert printed["unused"][0]["harm"] == "wrong"
+
+
+def test_too_few_images_are_named(tmp_path: Path) -> None:
+    write_images(tmp_path / "images", ring(2))
+    with pytest.raises(
+        scenes.CaptureError, match="images: 2 images are too few, at least 3 are needed"
+    ) as caught:
+        scenes.open(tmp_path)
+    assert caught.value.remedy == "Take more photographs."

@@ -195,3 +195,11 @@ def test_a_checkpoint_is_inspected(tmp_path: Path, capsys: pytest.CaptureFixture
     assert main(["inspect", str(path), "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert (printed["scene"]["count"], printed["scene"]["sh_degree"], printed["unused"]) == (30, 2, [])
+
+
+@pytest.mark.parametrize("suffix", [".ckpt", ".pth"])
+def test_files_of_other_trainings_are_named(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"scene{suffix}"
+    path.write_bytes(b"anything")
+    with pytest.raises(CaptureError, match=rf"scene\{suffix}: this is .*, which luxel does not read\."):
+        load_primitives(path)

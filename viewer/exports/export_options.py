@@ -98,6 +98,7 @@ class ExportOptions(Options):
             known_axes(self.out_axes)
         as_scene = not (self.mesh or self.cameras or self.frames is not None)
         folder = self.folder_option
+        doubles = (".ply", ".obj") if self.mesh else writable_suffixes("world")
         wrong = [
             (
                 self.cameras
@@ -136,9 +137,8 @@ class ExportOptions(Options):
                 "--world cannot be combined with --frames.",
             ),
             (
-                self.world and suffix not in ((".ply", ".obj") if self.mesh else writable_suffixes("world")),
-                f"--world is for {'.ply and .obj' if self.mesh else ' and '.join(writable_suffixes('world'))} files: "
-                "others hold float32.",
+                self.world and suffix not in doubles,
+                f"--world is for {' and '.join(doubles)} files: others hold float32.",
             ),
             (self.min_opacity is not None and not self.mesh, "--min-opacity needs --mesh."),
             (
