@@ -36,12 +36,12 @@ def images_mismatch(path: Path) -> str | None:
     return f"there are no .jpg or .png files, neither in it nor in {' or '.join(SUBFOLDERS)}{_others(path)}"
 
 
-def _others(path: Path) -> str:
-    """What other image files there are, a clause; empty: none."""
+def _others(path: Path, used: Path | None = None) -> str:
+    """What other image files there are besides those in a folder, a clause; empty: none."""
     inside: dict[Parts, list[str]] = {}
     unread: dict[Parts, list[str]] = {}
     for folders, names in list_files(path, ()).files.items():
-        if mask_folder_of(folders) is None:
+        if mask_folder_of(folders) is None and path.joinpath(*folders) != used:
             inside[folders] = [name for name in names if folders and is_image_name(name)]
             unread[folders] = [name for name in names if suffix_of(name) in UNREAD_IMAGES]
     folder = max(inside, key=lambda key: len(inside[key]), default=())
@@ -63,7 +63,7 @@ def read_images(path: Path, options: ReadOptions) -> CaptureContents:
     folder = image_folder(path)
     assert folder is not None
     files = image_files(folder)
-    others = _others(path) if len(files) < FEWEST else ""
+    others = _others(path, folder) if len(files) < FEWEST else ""
     if others:
         raise CaptureError(
             f"{folder}: {len(files)} images are too few, at least {FEWEST} are needed{others}.",
