@@ -239,8 +239,12 @@ class Pixels:
     @property
     def counts(self) -> bool:
         """Whether any pixel has a weight and an alpha of at least `MIN_ALPHA`: others have nothing to compare with."""
-        visible = None if self.alpha is None else self.alpha >= MIN_ALPHA
-        weighted = None if self.weight is None else self.weight > 0
+        return self._counts_at(8) or self._counts_at(1)
+
+    def _counts_at(self, stride: int) -> bool:
+        """`counts` of every Nth pixel across and down."""
+        visible = None if self.alpha is None else self.alpha[::stride, ::stride] >= MIN_ALPHA
+        weighted = None if self.weight is None else self.weight[::stride, ::stride] > 0
         if visible is None or weighted is None:
             return all(bool(plane.any()) for plane in (visible, weighted) if plane is not None)
         return bool((visible & weighted).any())

@@ -119,7 +119,7 @@ def rms(image: np.ndarray, truth: np.ndarray) -> float:
     return float(np.sqrt(np.square(image - truth).mean()))
 
 
-@pytest.mark.parametrize("size", [60, 64, 160])
+@pytest.mark.parametrize("size", [64, *(pytest.param(size, marks=pytest.mark.slow) for size in (60, 160))])
 @pytest.mark.parametrize("lens", LENSES)
 def test_smooth_images_are_those_of_the_pinhole_and_of_full_size(
     lens: str, size: int, tmp_path: Path
@@ -136,7 +136,8 @@ def test_smooth_images_are_those_of_the_pinhole_and_of_full_size(
     assert np.abs(pixels.rgb.astype(int) - averaged).max() <= 1
 
 
-@pytest.mark.parametrize("size", [48, 64, 192])  # ratios of 10, 7.5 and 2.5
+# Ratios of 10, 7.5 and 2.5.
+@pytest.mark.parametrize("size", [64, *(pytest.param(size, marks=pytest.mark.slow) for size in (48, 192))])
 @pytest.mark.parametrize("lens", ["planar", "fisheye"])
 def test_edges_are_at_least_as_exact_as_at_full_size(lens: str, size: int, tmp_path: Path) -> None:
     folder = capture_of(tmp_path, lens, stored_image(lens, chequered))

@@ -46,6 +46,11 @@ MODEL_NUMBERS = (
     ("EQUIRECTANGULAR", 2),
 )
 MODEL_FILES = ("cameras", "images", "points3D")
+# A point in points3D.bin, before its track.
+POINT = np.dtype(
+    [("id", "<u8"), ("xyz", "<f8", 3), ("rgb", "u1", 3), ("error", "<f8"), ("track length", "<u8")]
+)
+POINTS_AT_ONCE = 1 << 14
 CUT_SHORT = "Copy or export the model again."
 
 
@@ -334,19 +339,23 @@ def _images_binary(path: Path) -> list[tuple[str, int, np.ndarray]]:
 def _points_binary(path: Path) -> tuple[Points, np.ndarray]:
     """The points, and their reprojection errors in pixels."""
     cursor = Cursor(path)
-    total = cursor.count(51, "points")
-    xyz, rgb, errors = np.empty((total, 3), np.float64), np.empty((total, 3), np.uint8), np.empty(total)
-    layout = struct.Struct("<Q3d3BdQ")
+    total = cursor.count(POINT.itemsize, "points")
     data, position, end = cursor.data, cursor.position, len(cursor.data)
+    track_length, starts = struct.Struct("<Q").unpack_from, []
     for index in range(total):
-        if position + layout.size > end:
+        if position + POINT.itemsize > end:
             raise cursor.short(f"point {index} of {total} is not complete")
-        _, x, y, z, r, g, b, errors[index], track = layout.unpack_from(data, position)
-        position += layout.size + 8 * track
-        xyz[index], rgb[index] = (x, y, z), (r, g, b)
+        starts.append(position)
+        position += POINT.itemsize + 8 * track_length(data, position + POINT.itemsize - 8)[0]
     if position > end:
         raise cursor.short("the last track is not complete")
-    return _finite(xyz, rgb), errors
+    rows, values = np.empty(total, POINT), np.frombuffer(data, np.uint8)
+    for first in range(0, total, POINTS_AT_ONCE):
+        chunk = np.array(starts[first : first + POINTS_AT_ONCE])
+        rows[first : first + len(chunk)] = values[chunk[:, None] + np.arange(POINT.itemsize)].view(POINT)[
+            :, 0
+        ]
+    return _finite(rows["xyz"].copy(), rows["rgb"].copy()), rows["error"].copy()
 
 
 def _finite(xyz: np.ndarray, rgb: np.ndarray) -> Points:
