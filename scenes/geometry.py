@@ -9,6 +9,7 @@ import numpy as np
 from luxel.scenes.errors import CaptureError
 
 OPENGL_TO_OPENCV = np.diag([1.0, -1.0, -1.0, 1.0])
+LAST_ROW = np.array([0.0, 0.0, 0.0, 1.0])  # of a rigid transform
 
 
 def rigid_from_matrix(matrix: object, where: str) -> np.ndarray:
@@ -34,7 +35,7 @@ def rigid_from_matrix(matrix: object, where: str) -> np.ndarray:
         raise CaptureError(f"{where}: transform_matrix must be 4x4, got {list(given.shape)}.", remedy)
     if not (np.abs(given) < 1e15).all():  # phrased so that NaN fails; larger numbers overflow float32
         raise CaptureError(f"{where}: transform_matrix holds NaN, infinity or numbers beyond 1e15.", remedy)
-    if given.shape[0] == 4 and not np.allclose(given[3], [0, 0, 0, 1], atol=1e-3):
+    if given.shape[0] == 4 and (np.abs(given[3] - LAST_ROW) > 1e-3).any():
         raise CaptureError(f"{where}: the last row of transform_matrix must be 0 0 0 1.", remedy)
     left, stretch, right = np.linalg.svd(given[:3, :3])
     if not (np.isfinite(stretch).all() and stretch[0] < 1e15 and stretch[2] > 1e-6 * stretch[0] > 0):
