@@ -1,4 +1,4 @@
-"""What operations of luxel can do with autograd beside first derivatives in reverse mode: nothing, and they say so."""
+"""Errors for derivatives that an operation does not have: second ones, and those in forward mode."""
 
 from __future__ import annotations
 

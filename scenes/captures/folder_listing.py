@@ -65,11 +65,11 @@ def list_files(root: Path, used: Iterable[Path]) -> Listing:
         used: files and folders that were read; what is below such a folder is not listed.
     """
     out = Listing(os.path.abspath(root), {os.path.abspath(path) for path in used})
-    ways = set()
+    above_used = set()
     for path in out.used:
         path = os.path.dirname(path)
-        while path not in ways and len(path) >= len(out.root):
-            ways.add(path)
+        while path not in above_used and len(path) >= len(out.root):
+            above_used.add(path)
             path = os.path.dirname(path)
     remaining = MAX_ENTRIES
 
@@ -93,7 +93,7 @@ def list_files(root: Path, used: Iterable[Path]) -> Listing:
                 out.complete = False
                 break
             if is_folder(entry):
-                followed = entry.path in ways or not entry.is_symlink()
+                followed = entry.path in above_used or not entry.is_symlink()
                 if followed and entry.path not in out.used and len(parts) < MAX_DEPTH:
                     folders.append(entry)
             elif is_file(entry):

@@ -1,4 +1,4 @@
-"""Files of a capture's folder that are not used: each kind is named in one line, and harmless ones cry no wolf."""
+"""Files of a capture's folder that are not used: each kind is named in one line, and what is harmless is not."""
 
 from __future__ import annotations
 

@@ -194,9 +194,8 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]
 
 
 def _autograd(ctx: Any, g_image: Tensor | None, g_transmittance: Tensor | None, *_: Any) -> tuple[Any, ...]:
-    tensors = (
-        ctx.saved_tensors
-    )  # once: torch.utils.checkpoint computes them at the first access and drops them
+    # Once: torch.utils.checkpoint computes them at the first access and drops them.
+    tensors = ctx.saved_tensors
     inputs, saved = tensors[:6], tensors[6:]
     splats, values = inputs[:2]
     of_background = ctx.needs_input_grad[2]
