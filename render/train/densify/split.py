@@ -40,8 +40,8 @@ class SplitStrategy(Strategy):
     """Share of the pixels of the scene that show detail in sharp images. Where fewer do, `pixels_each` is divided
     by the square root of their ratio: soft images carry fewer Gaussians still; 0: they do not."""
     grow_grad2d: Positive = 2.6e-4
-    """Mean absolute screen gradient (per half image size) above which a Gaussian is split, in runs of up to 7,000
-    steps."""
+    """Mean absolute screen gradient of the loss of a view (per half image size) above which a Gaussian is split, in
+    runs of up to 7,000 steps."""
     finer_power: Share = 0.38
     """Longer runs can fit more: `grow_grad2d` is multiplied by (7,000 / steps) to this power; 0: it is the same."""
     growth: Annotated[float, Bounds(0, 100)] = 0.1
@@ -69,6 +69,7 @@ class SplitStrategy(Strategy):
     first_opacity: ClassVar[float] = 0.5
     follows_images: ClassVar[bool] = True
     absolute: ClassVar[bool] = True  # pyright: ignore[reportIncompatibleVariableOverride]
+    sums_views: ClassVar[bool] = True
 
     def penalties(self, coverage: float) -> tuple[float, float]:
         """Weights of mean opacity and mean scale in the loss, for images of which the scene covers that share."""
@@ -116,7 +117,8 @@ class SplitStrategy(Strategy):
 
         stats = now.statistics
         threshold = self.grow_grad2d * min(1.0, FEW_STEPS / now.steps) ** self.finer_power
-        pull = stats.abs_grad_norm / stats.visible.clamp_min(1) / threshold
+        # The loss is a mean over the views of a step.
+        pull = now.batch * stats.abs_grad_norm / stats.visible.clamp_min(1) / threshold
         pull = torch.where(lives, pull.nan_to_num(0.0, 0.0, 0.0), 0.0)
         high = pull > 1
         alive, above = (int(x) for x in torch.stack([lives.sum(), high.sum()]).tolist())
