@@ -115,8 +115,8 @@ def test_splits_become_finer_while_the_cap_leaves_room() -> None:
     window = strategy.window(30_000)
     middle = (window.start + window.stop) // 2
     steps = (window.start, middle, (middle + window.stop) // 2, window.stop)
-    found = [strategy.threshold_at(situation(torch.ones(3), step=step)) for step in steps]
-    assert found == pytest.approx([1, 1, 0.5, 0.25], rel=1e-3)
+    actual = [strategy.threshold_at(situation(torch.ones(3), step=step)) for step in steps]
+    assert actual == pytest.approx([1, 1, 0.5, 0.25], rel=1e-3)
     pull, lives = torch.full((3,), 0.4), torch.ones(3, dtype=torch.bool)
     strategy.growth = 1.0
     chosen = [strategy.choose(lives, situation(pull, step=step)).numel() for step in steps]
