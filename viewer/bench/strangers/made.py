@@ -10,6 +10,8 @@ from pathlib import Path
 import torch
 
 from luxel.scenes.synthetic.captures.exact_solid import make_exact_solid, write_exact_solid
+from luxel.scenes.synthetic.captures.room import write_room
+from luxel.scenes.synthetic.captures.street import write_street, write_utm_copy
 from luxel.scenes.synthetic.rays.distance_solid import DistanceSolid
 from luxel.viewer.bench.strangers import methods
 from luxel.viewer.bench.strangers.methods import Method
@@ -35,7 +37,9 @@ class Size:
 
 
 QUICK_SIZE = Size(12, 3, 32 * 32)
-Writer = Callable[[Path, int, Size, torch.device], object]  # folder, seed, size, device to render on
+Writer = Callable[
+    [Path, int, Size, torch.device], Path
+]  # the capture, from a folder, seed, size, device to render on
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,23 @@ def _exact(folder: Path, seed: int, size: Size, device: torch.device) -> Path:
     )
 
 
+def _room(folder: Path, seed: int, size: Size, device: torch.device) -> Path:
+    width, height = size.shape(4 / 3)
+    views = size.views + size.held_out
+    return write_room(folder, seed=seed, views=views, width=width, height=height, device=device)
+
+
+def _street(folder: Path, seed: int, size: Size, device: torch.device) -> Path:
+    width, height = size.shape(3 / 2)
+    views = size.views + size.held_out
+    return write_street(folder, seed=seed, views=views, width=width, height=height, device=device)
+
+
+def _utm(folder: Path, seed: int, size: Size, device: torch.device) -> Path:
+    return write_utm_copy(folder.parent / STREET, folder, seed=seed)
+
+
+STREET = "street"
 CAPTURES = (
     MadeCapture(
         "exact",
@@ -78,5 +99,41 @@ CAPTURES = (
         methods.METHODS,
         is_object=True,
         solid=make_exact_solid,
+    ),
+    MadeCapture(
+        "room",
+        "furnished room with textured and bare walls, from within",
+        _room,
+        20,
+        (
+            methods.GAUSSIANS_DEFAULT,
+            methods.GAUSSIANS_FAST,
+            methods.GAUSSIANS_BEST,
+            methods.SURFELS,
+            methods.SURFACE,
+            methods.GSPLAT_MCMC,
+            methods.CONVEXES,
+        ),
+    ),
+    MadeCapture(
+        STREET,
+        "street with near detail and far towers and hills, on foot",
+        _street,
+        25,
+        (
+            methods.GAUSSIANS_DEFAULT,
+            methods.GAUSSIANS_FAST,
+            methods.GAUSSIANS_BEST,
+            methods.GSPLAT_MCMC,
+            methods.GSPLAT_DEFAULT,
+        ),
+    ),
+    MadeCapture(
+        "utm",
+        "the street in the coordinates of a map, as a COLMAP model",
+        _utm,
+        2,
+        (methods.GAUSSIANS_DEFAULT, methods.GAUSSIANS_FAST),
+        copy_of=STREET,
     ),
 )

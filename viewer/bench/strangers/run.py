@@ -151,6 +151,7 @@ class _Bench:
     settings: Settings
     folder: Path
     report: dict[str, Any]
+    written: dict[str, Path] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -164,10 +165,9 @@ class _Bench:
 
     def trained(self, made: MadeCapture, method: Method) -> dict[str, Any] | None:
         """The row of a training; None: it did not run, or its capture could not be written."""
-        known = self.report["captures"].get(made.name)
-        expected = QUICK_SECONDS if self.settings.quick else method.seconds
-        if known is None and not self.settings.quick:
-            expected += made.seconds
+        expected = QUICK_SECONDS
+        if not self.settings.quick:
+            expected = method.seconds + (0 if made.name in self.written else made.seconds)
         if expected > self.left:
             self.skip(made, method, NO_TIME)
             return None
@@ -201,18 +201,20 @@ class _Bench:
 
     def _written(self, made: MadeCapture) -> Path:
         """The folder of a capture, which is written at its first use."""
-        folder = self.folder / made.name
-        if made.name not in self.report["captures"]:
+        if made.name not in self.written:
+            if made.copy_of:
+                self._written(next(other for other in CAPTURES if other.name == made.copy_of))
+            folder = self.folder / made.name
             if folder.exists():  # of an earlier call, perhaps of another seed
                 shutil.rmtree(folder)
             size = QUICK_SIZE if self.settings.quick else Size()
             started = time.perf_counter()
-            made.write(folder, self.settings.seed, size, self.settings.device)
+            self.written[made.name] = made.write(folder, self.settings.seed, size, self.settings.device)
             release_memory()
             seconds = time.perf_counter() - started
             self.report["captures"][made.name] = {"about": made.about, "seconds": seconds}
             print(f"{made.name}: written in {seconds:.1f} s", file=sys.stderr, flush=True)
-        return folder
+        return self.written[made.name]
 
     def _mesh(self, solid: Callable[..., DistanceSolid], run_folder: Path) -> dict[str, Any]:
         seed, device = self.settings.seed, self.settings.device
