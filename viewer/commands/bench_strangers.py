@@ -41,7 +41,7 @@ class Strangers(Options):
     """Captures to train on, kinds of scenes to train (gaussians, surfels, convexes, radiance, gsplat) or single
     trainings (gaussians-fast); default: all."""
     keep: Annotated[Path | None, Folder(), optional("DIR")] = None
-    """Folder in which captures and runs stay, with the output of the commands; default: they are deleted."""
+    """New folder in which captures and runs stay, with the output of the commands; default: they are deleted."""
     quick: bool = False
     """Tiny captures and trainings, to check that everything works; the figures mean nothing."""
     out: Annotated[Path, Folder(), tyro.conf.arg(metavar="DIR")] = Path("bench")
@@ -53,11 +53,13 @@ class Strangers(Options):
         """Measures, writes, prints; returns 1 where a part failed."""
         from luxel.viewer.bench import report
         from luxel.viewer.bench.strangers import report as strangers_report
-        from luxel.viewer.bench.strangers.run import Settings, chosen_tasks, gsplat_trains, run
+        from luxel.viewer.bench.strangers.run import Settings, chosen_tasks, gsplat_trains, require_empty, run
 
         device = pick_device(self.device)
         seed = int(date.today().strftime("%Y%m%d")) if self.seed is None else self.seed
         tasks = chosen_tasks(self.only)
+        if self.keep is not None:
+            require_empty(self.keep)
         report.check_writable(self.out, "strangers")
         settings = Settings(seed, device, self.budget, self.quick, gsplat_trains(device), self.keep)
         print(f"seed: {seed}", flush=True)

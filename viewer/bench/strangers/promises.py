@@ -32,8 +32,8 @@ RULES = (
 )
 
 
-def broken_promises(report: dict[str, Any]) -> list[str]:
-    """A sentence for each promise that a report breaks; what was not measured breaks none.
+def broken_promises(report: dict[str, Any]) -> list[dict[str, str]]:
+    """Each promise that a report breaks: name of the capture, and a sentence; what was not measured breaks none.
 
     Args:
         report: of `luxel.viewer.bench.strangers.run.run`.
@@ -51,12 +51,12 @@ def broken_promises(report: dict[str, Any]) -> list[str]:
         for better, worse, tolerance in _expected(made):
             ours, theirs = psnr(*better), psnr(*worse)
             if theirs - ours > tolerance:
-                first = "" if better[0] == made.name else f"{better[0]}, "
-                out.append(
-                    f"{made.name}: {first}{better[1].name} has {ours:.2f} dB, "
-                    f"{worse[0] + ', ' if worse[0] != made.name else ''}{worse[1].name} {theirs:.2f} dB "
-                    f"(at most {tolerance:g} dB less is promised)"
+                where = f" of {worse[0]}" if worse[0] != made.name else ""
+                text = (
+                    f"{better[1].name} has {ours:.2f} dB, {worse[1].name}{where} {theirs:.2f} dB "
+                    f"(promised: at most {tolerance:g} dB less)"
                 )
+                out.append({"capture": made.name, "text": text})
     return out + list(_waiting(report))
 
 
@@ -71,7 +71,7 @@ def _expected(made: MadeCapture) -> Iterator[tuple[tuple[str, Method], tuple[str
             yield (made.name, method), (made.copy_of, method), COPY_TOLERANCE
 
 
-def _waiting(report: dict[str, Any]) -> Iterator[str]:
+def _waiting(report: dict[str, Any]) -> Iterator[dict[str, str]]:
     if not report["machine"].get("gpu"):
         return
     for row in report["rows"]:
@@ -79,7 +79,8 @@ def _waiting(report: dict[str, Any]) -> Iterator[str]:
             continue
         waiting = row["wall_seconds"] - row["seconds"]
         if waiting > MAX_WAITING:
-            yield (
-                f"{row['capture']}: {row['kind']}-{row['preset']} takes {waiting:.1f} s besides training "
-                f"(at most {MAX_WAITING:g} s is promised)"
+            text = (
+                f"{row['kind']}-{row['preset']} takes {waiting:.1f} s besides training "
+                f"(promised: at most {MAX_WAITING:g} s)"
             )
+            yield {"capture": row["capture"], "text": text}

@@ -20,7 +20,7 @@ def summary(report: dict[str, Any]) -> str:
     """What is not as promised, in a line; with ``quick`` nothing is checked."""
     if report["quick"]:
         return "promises: not checked, tiny captures mean nothing"
-    broken = report["promises"]
+    broken = [f"{one['capture']}: {one['text']}" for one in report["promises"]]
     return f"promises: {len(broken)} broken: {'; '.join(broken)}" if broken else "promises: none broken"
 
 

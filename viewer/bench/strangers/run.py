@@ -27,6 +27,7 @@ from luxel.viewer.bench.strangers.methods import GAUSSIANS_DEFAULT, GSPLAT, METH
 from luxel.viewer.bench.strangers.promises import broken_promises
 from luxel.viewer.bench.strangers.trained import OutOfTime, train, train_peer
 from luxel.viewer.bench.train.gsplat_trainer import require as require_gsplat
+from luxel.viewer.reports.evaluation_report import writing
 
 QUICK_SECONDS = 5.0  # expected of a tiny training
 NO_TIME = "no time was left"
@@ -137,10 +138,24 @@ def run(
     return report
 
 
+def require_empty(folder: Path) -> None:
+    """Refuses a folder that holds something, which captures and runs could replace.
+
+    Raises:
+        LuxelError: it does.
+    """
+    with writing(folder):
+        if folder.is_dir() and any(folder.iterdir()):
+            raise LuxelError(
+                f"{folder}: there are files in it already.", "Give a new or empty folder with --keep."
+            )
+
+
 def _folder(given: Path | None) -> AbstractContextManager[Path]:
     if given is None:
         return scratch_folder()
-    make_folders(given)
+    with writing(given):
+        make_folders(given)
     return nullcontext(given)
 
 
@@ -205,8 +220,6 @@ class _Bench:
             if made.copy_of:
                 self._written(next(other for other in CAPTURES if other.name == made.copy_of))
             folder = self.folder / made.name
-            if folder.exists():  # of an earlier call, perhaps of another seed
-                shutil.rmtree(folder)
             size = QUICK_SIZE if self.settings.quick else Size()
             started = time.perf_counter()
             self.written[made.name] = made.write(folder, self.settings.seed, size, self.settings.device)
