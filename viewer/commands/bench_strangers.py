@@ -20,11 +20,13 @@ BUDGET = 1200.0  # seconds
 class Strangers(Options):
     """Trains captures that are made from a seed, with every kind of scene and preset: nothing can be tuned to them.
 
-    Captures: exact, a random solid of known distance with exact alpha. Each is trained by `luxel train` in a process of
-    its own with no other options than those of the kind and preset; on a GPU where gsplat is installed it trains
-    alongside. Prints a table and writes OUT/strangers.json, strangers.md and strangers.html: steps, primitives, PSNR,
-    SSIM, LPIPS, training and wall time, distances of meshes from the exact solid; and what is not as promised: presets
-    in their order, radiance fields and surfaces close to Gaussians and surfels, little waiting around a training.
+    Captures: exact, a random solid of known distance with exact alpha; turntable, an object on one with masks and
+    changing exposure; room, textured and bare walls from within; street, near detail and far towers; utm, the street in
+    the coordinates of a map. Each is trained by `luxel train` in a process of its own, without other options than those
+    of the kind and preset; on a GPU gsplat trains alongside where it is installed. Prints a table and writes
+    OUT/strangers.json, strangers.md and strangers.html: steps, primitives, PSNR, SSIM, LPIPS, training and wall time,
+    distances of meshes from the exact solid; and what is not as promised: presets in their order, radiance fields and
+    surfaces close to Gaussians and surfels, little waiting besides training.
 
     Examples:
         luxel bench strangers

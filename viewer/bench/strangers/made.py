@@ -12,6 +12,7 @@ import torch
 from luxel.scenes.synthetic.captures.exact_solid import make_exact_solid, write_exact_solid
 from luxel.scenes.synthetic.captures.room import write_room
 from luxel.scenes.synthetic.captures.street import write_street, write_utm_copy
+from luxel.scenes.synthetic.captures.turntable import write_turntable
 from luxel.scenes.synthetic.rays.distance_solid import DistanceSolid
 from luxel.viewer.bench.strangers import methods
 from luxel.viewer.bench.strangers.methods import Method
@@ -73,6 +74,12 @@ def _exact(folder: Path, seed: int, size: Size, device: torch.device) -> Path:
     )
 
 
+def _turntable(folder: Path, seed: int, size: Size, device: torch.device) -> Path:
+    width, height = size.shape(4 / 3)
+    views = size.views + size.held_out
+    return write_turntable(folder, seed=seed, views=views, width=width, height=height).posed
+
+
 def _room(folder: Path, seed: int, size: Size, device: torch.device) -> Path:
     width, height = size.shape(4 / 3)
     views = size.views + size.held_out
@@ -99,6 +106,22 @@ CAPTURES = (
         methods.METHODS,
         is_object=True,
         solid=make_exact_solid,
+    ),
+    MadeCapture(
+        "turntable",
+        "object on a turntable, masks, changing exposure, no points",
+        _turntable,
+        25,
+        (
+            methods.GAUSSIANS_DEFAULT,
+            methods.GAUSSIANS_FAST,
+            methods.RADIANCE,
+            methods.GAUSSIANS_BEST,
+            methods.SURFELS,
+            methods.SURFACE,
+            methods.GSPLAT_MCMC,
+        ),
+        is_object=True,
     ),
     MadeCapture(
         "room",

@@ -52,6 +52,7 @@ def _part(name: str, title: str, seconds: float, *captures: str) -> Part:
 
 PARTS = (
     _part("exact", "exact solid", 380, "exact"),
+    _part("turntable", "object on a turntable", 380, "turntable"),
     _part("room", "room", 330, "room"),
     _part("street", "street of two scales, and in coordinates of a map", 330, "street", "utm"),
 )
