@@ -130,7 +130,7 @@ def write_exact_solid(
     for split, count in (("train", views), ("test", held_out)):
         (folder / split).mkdir(parents=True, exist_ok=True)
         cameras = exact_solid_cameras(count, side, seed=seed, held_out=split == "test")
-        images = [as_bytes(solid.render(camera, samples=SAMPLES)[0].cpu().numpy()) for camera in cameras]
+        images = [as_bytes(image.cpu().numpy()) for image, _ in solid.images(cameras, samples=SAMPLES)]
         names = [f"{split}/r_{index}" for index in range(count)]
 
         def save(index: int, images: list[np.ndarray] = images, names: list[str] = names) -> None:

@@ -182,8 +182,8 @@ class _Room:
         for k in range(4):
             at = self.random.uniform(-0.7, 0.7) * x
             size = (self.random.uniform(0.2, 0.4), 0.015, self.random.uniform(0.2, 0.4))
-            picture = self.paper(self.random.uniform(0.02, 0.05)) if k % 2 else self.look(0.08)
-            self.add(BOX, size, (at, y - 0.015, self.random.uniform(1.3, 1.9)), picture)
+            poster = self.paper(self.random.uniform(0.02, 0.05)) if k % 2 else self.look(0.08)
+            self.add(BOX, size, (at, y - 0.015, self.random.uniform(1.3, 1.9)), poster)
 
     def _table(self) -> None:
         """A table in a corner with things on it, and a chair."""

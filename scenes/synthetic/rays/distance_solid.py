@@ -5,7 +5,7 @@ Sphere tracing: Hart 1996, "Sphere tracing: a geometric method for the antialias
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +17,7 @@ from luxel.scenes.synthetic.rays.ray_caster import SHININESS, TO_LIGHT, StaticSo
 from luxel.scenes.synthetic.rays.ray_shapes import BOX, CYLINDER, ELLIPSOID, TORUS
 from luxel.scenes.synthetic.rays.ray_textures import Spots, Textures
 
-STEPS = 192  # of a ray, at most
+STEPS, STEPS_AT_ONCE = 192, 4  # of a ray, at most; after so many those that ended are left out
 HIT, GRAZED = (
     5e-5,
     1e-3,
@@ -25,7 +25,8 @@ HIT, GRAZED = (
 TILE = 8  # rays along each side of what is traced as one cone at first
 TETRAHEDRON = ((1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1))  # offsets of the four samples of a gradient
 AMBIENT, SKY, LAMP = 0.5, 0.1, 0.5  # light from everywhere, from above and from the lamp
-AT_ONCE = {"cuda": 1 << 21, "cpu": 1 << 16}  # points whose distances are computed together
+AT_ONCE = {"cuda": 1 << 22, "cpu": 1 << 16}  # points whose distances are computed together
+RAYS_AT_ONCE = {"cuda": 1 << 23, "cpu": 1 << 18}  # of images that are traced together
 
 
 class DistanceSolid:
@@ -93,20 +94,34 @@ class DistanceSolid:
             Colours and coverage, [H, W, 4] in [0, 1], colours not multiplied by the coverage; and the depth of each ray
             along the camera's axis, [H * samples, W * samples], inf without a hit.
         """
-        rays, length = self._rays(camera, camera.height * samples, camera.width * samples)
-        t = self._trace(camera, samples, rays)
+        return next(self.images([camera], samples=samples))
+
+    def images(self, cameras: Sequence[Camera], *, samples: int = 2) -> Iterator[tuple[Tensor, Tensor]]:
+        """What `render` gives of each of some cameras of one size; several are traced together."""
+        size = cameras[0].width * cameras[0].height * samples**2
+        together = max(1, RAYS_AT_ONCE[self.device.type] // size)
+        for begin in range(0, len(cameras), together):
+            yield from self._images(cameras[begin : begin + together], samples)
+
+    def _images(self, cameras: Sequence[Camera], samples: int) -> Iterator[tuple[Tensor, Tensor]]:
+        height, width = cameras[0].height, cameras[0].width
+        traced = [self._rays(camera, height * samples, width * samples) for camera in cameras]
+        rays = torch.cat([rays for rays, _ in traced])
+        origins = torch.stack([camera.position for camera in cameras]).to(self.device)
+        t = self._trace(cameras, samples, origins, rays)
         hit = t.isfinite().nonzero()[:, 0]
         seen = torch.zeros(len(t), 4, device=self.device)
         if len(hit):
-            points = camera.position.to(self.device) + rays[hit] * t[hit, None]
-            spread = 1 / (samples * float(camera.intrinsics[0]))
-            seen[hit, :3] = self._shade(points, rays[hit], t[hit] * spread)
+            view = hit // (len(t) // len(cameras))
+            spread = torch.tensor([1 / (samples * float(c.intrinsics[0])) for c in cameras]).to(self.device)
+            points = origins[view] + rays[hit] * t[hit, None]
+            seen[hit, :3] = self._shade(points, rays[hit], t[hit] * spread[view])
             seen[hit, 3] = 1
-        tiles = seen.view(camera.height, samples, camera.width, samples, 4).mean((1, 3))
+        tiles = seen.view(-1, height, samples, width, samples, 4).mean((2, 4))
         alpha = tiles[..., 3:]
         colours = (tiles[..., :3] / alpha.clamp_min(1e-6)).clamp(0, 1)
-        depth = (t / length).view(camera.height * samples, camera.width * samples)
-        return torch.cat([colours, alpha], -1), depth
+        depth = (t / torch.cat([length for _, length in traced])).view(-1, height * samples, width * samples)
+        yield from zip(torch.cat([colours, alpha], -1), depth, strict=True)
 
     def _distances(self, points: Tensor) -> Tensor:
         solid = self._union(points).amin(0) - self.rounding
@@ -123,49 +138,55 @@ class DistanceSolid:
         rays = (local[:, :, None] * turn).sum(1)  # no matmul, which may round to TF32
         return rays / length[:, None], length
 
-    def _trace(self, camera: Camera, samples: int, rays: Tensor) -> Tensor:
-        """Distances to the first hits of samples x samples rays per pixel, [R]; inf: none.
+    def _trace(self, cameras: Sequence[Camera], samples: int, origins: Tensor, rays: Tensor) -> Tensor:
+        """Distances to the first hits of samples x samples rays per pixel of each camera, [R]; inf: none.
 
         Tiles of rays are traced as one cone up to the surface, from where each of their rays goes on.
         """
-        height, width = camera.height * samples, camera.width * samples
+        height, width = cameras[0].height * samples, cameras[0].width * samples
         rows, columns = -(-height // TILE), -(-width // TILE)
-        wide = replace(
-            camera, width=columns * TILE, height=rows * TILE, intrinsics=camera.intrinsics * samples
-        )
-        cone = TILE / (
-            2**0.5 * float(wide.intrinsics[:2].min())
-        )  # angle from the middle of a tile to its corner
-        tiles = self._march(camera, self._rays(wide, rows, columns)[0], None, cone)
-        start = tiles.view(rows, 1, columns, 1).expand(-1, TILE, -1, TILE).reshape(rows * TILE, -1)
-        return self._march(camera, rays, start[:height, :width].reshape(-1), 0.0)
+        wide = [
+            replace(c, width=columns * TILE, height=rows * TILE, intrinsics=c.intrinsics * samples)
+            for c in cameras
+        ]
+        focal = min(float(camera.intrinsics[:2].min()) for camera in wide)
+        cone = TILE / (2**0.5 * focal)  # angle from the middle of a tile to its corner
+        middles = torch.cat([self._rays(camera, rows, columns)[0] for camera in wide])
+        tiles = self._march(origins, middles, None, cone).view(-1, rows, 1, columns, 1)
+        start = tiles.expand(-1, -1, TILE, -1, TILE).reshape(-1, rows * TILE, columns * TILE)
+        return self._march(origins, rays, start[:, :height, :width].reshape(-1), 0.0)
 
-    def _march(self, camera: Camera, rays: Tensor, start: Tensor | None, cone: float) -> Tensor:
+    def _march(self, origins: Tensor, rays: Tensor, start: Tensor | None, cone: float) -> Tensor:
         """Distances along rays [R, 3] at which cones of a small angle around them meet the surface, [R]; inf: none.
 
         Args:
-            start: where the rays begin, [R], inf: nowhere; None: where they enter the ball around the solid.
+            origins: of R / C rays each, one after the other, [C, 3].
+            start: where the rays begin, [R], inf: no ray; None: where they enter the ball around the solid.
             cone: the angle; 0: the rays alone.
         """
-        origin = camera.position.to(self.device)
-        middle, square = -(rays * origin).sum(1), float((origin * origin).sum())
-        radius = self.radius + cone * (square**0.5 + self.radius)
-        inside = radius**2 - square + middle * middle
+        each = len(rays) // len(origins)
+        square = (origins * origins).sum(1)
+        middle = -(rays.view(-1, each, 3) * origins[:, None]).sum(2).flatten()
+        radius = self.radius + cone * (square.sqrt() + self.radius)
+        inside = (radius**2 - square).repeat_interleave(each) + middle * middle
         half = inside.clamp_min(0).sqrt()
         first = (middle - half).clamp_min(0)
         first = first if start is None else torch.maximum(first, start)
         live = ((inside > 0) & (first < middle + half)).nonzero()[:, 0]
         out = torch.full_like(middle, torch.inf)
-        t, end, along, away = first[live], (middle + half)[live], rays[live], first[live]
-        for _ in range(STEPS):
-            if not len(live):
-                return out
+        t, end, along, origin = first[live], (middle + half)[live], rays[live], origins[live // each]
+        done = away = t
+        for step in range(STEPS):
             away = self.distances(origin + along * t[:, None])
             done = away < HIT * self.radius + 2 * cone * t
+            t = torch.where(done, t, (t + away) / (1 + cone))
+            if step % STEPS_AT_ONCE < STEPS_AT_ONCE - 1:
+                continue
             out[live[done]] = t[done]
-            t = (t + away) / (1 + cone)
             retained = (~done & (t < end)).nonzero()[:, 0]
-            live, t, end, along, away = (x[retained] for x in (live, t, end, along, away))
+            live, t, end, along, origin, away = (x[retained] for x in (live, t, end, along, origin, away))
+            if not len(live):
+                return out
         grazed = away < GRAZED * self.radius + 2 * cone * t
         out[live[grazed]] = t[grazed]
         return out
@@ -227,9 +248,9 @@ class _Shapes:
         return (self.axes[own] * vectors[:, :, None]).sum(1)
 
     def _distances(self, shape: int, rows: Tensor, points: Tensor) -> Tensor:
-        away = points[None] - self.centre[rows, None].to(points)
+        away = (points[None] - self.centre[rows, None].to(points)).unbind(-1)
         axes, size = self.axes[rows].to(points), self.size[rows, None].to(points)
-        x, y, z = (sum(away[..., k] * axes[:, k, j, None] for k in range(3)) for j in range(3))
+        x, y, z = (_turned(away, axes[:, :, k, None].unbind(1)) for k in range(3))
         a, b, c = size.unbind(-1)
         if shape == ELLIPSOID:
             return torch.sqrt(x * x + y * y + z * z) - a
@@ -240,3 +261,8 @@ class _Shapes:
         else:
             beyond = torch.stack([x.abs() - a, y.abs() - b, z.abs() - c])
         return beyond.clamp_min(0).norm(dim=0) + beyond.amax(0).clamp_max(0)
+
+
+def _turned(vector: Sequence[Tensor], axis: Sequence[Tensor]) -> Tensor:
+    """The scalar products of vectors and axes, by components; no matmul, which may round to TF32."""
+    return torch.addcmul(torch.addcmul(vector[0] * axis[0], vector[1], axis[1]), vector[2], axis[2])

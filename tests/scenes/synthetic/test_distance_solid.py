@@ -62,13 +62,17 @@ def test_a_ball_has_the_depth_and_the_coverage_of_a_ball() -> None:
     assert bool((image[..., 3] == 1).any()) and bool((depth[0] == math.inf).all())
 
 
-def test_tracing_tiles_first_changes_nothing() -> None:
-    solid, camera = make_exact_solid(3), exact_solid_cameras(3, 27, seed=3)[1]
-    rays, _ = solid._rays(camera, 54, 54)
-    alone, tiled = solid._march(camera, rays, None, 0.0), solid._trace(camera, 2, rays)
+def test_tracing_tiles_first_and_views_together_changes_nothing() -> None:
+    solid, cameras = make_exact_solid(3), exact_solid_cameras(3, 21, seed=3)
+    origins = torch.stack([camera.position for camera in cameras])
+    rays = torch.cat([solid._rays(camera, 42, 42)[0] for camera in cameras])
+    alone, tiled = solid._march(origins, rays, None, 0.0), solid._trace(cameras, 2, origins, rays)
     assert bool((alone.isfinite() == tiled.isfinite()).all()) and bool(tiled.isfinite().any())
     hit = tiled.isfinite()
     assert float((alone[hit] - tiled[hit]).abs().max()) < 2e-4
+    image, depth = solid.render(cameras[1])
+    assert torch.allclose(image, list(solid.images(cameras))[1][0], atol=1e-3)
+    assert torch.equal(depth.isfinite().flatten(), tiled.view(3, -1)[1].isfinite())
 
 
 def test_normals_point_away_from_the_solid() -> None:

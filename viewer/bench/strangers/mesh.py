@@ -53,7 +53,7 @@ def distances_of(path: Path, solid: DistanceSolid, cameras: list[Camera]) -> dic
     vertices = torch.from_numpy(read.xyz).float().to(solid.device)
     mesh = TriangleMesh(vertices, torch.from_numpy(read.faces).long().to(solid.device))
     unit = 1e3 / solid.radius
-    visible = torch.cat([visible_points(solid, camera) for camera in cameras])
+    visible = visible_points(solid, cameras)
     return {
         "mesh_accuracy": unit * float(solid.distances(random_points(mesh, SAMPLES)).abs().mean()),
         "mesh_completeness": unit * float(mesh_distance(visible, MeshTree.build(mesh), "none").mean()),
@@ -72,12 +72,14 @@ def random_points(mesh: TriangleMesh, count: int) -> Tensor:
     return (1 - root) * a + root * (1 - along) * b + root * along * c
 
 
-def visible_points(solid: DistanceSolid, camera: Camera) -> Tensor:
-    """What the rays through the middles of a camera's pixels hit first, [P, 3]."""
-    depth = solid.render(camera, samples=1)[1]
-    row, column = depth.isfinite().nonzero().unbind(1)
-    fx, fy, cx, cy = camera.intrinsics.tolist()
-    rays = torch.stack([(column + 0.5 - cx) / fx, (row + 0.5 - cy) / fy, torch.ones_like(row)], -1)
-    turn = camera.world_to_cam[:3, :3].to(depth)
-    ahead = (rays[:, :, None] * turn).sum(1) * depth[row, column, None]
-    return ahead + camera.position.to(depth)
+def visible_points(solid: DistanceSolid, cameras: list[Camera]) -> Tensor:
+    """What the rays through the middles of the cameras' pixels hit first, [P, 3]."""
+    points = []
+    for camera, (_, depth) in zip(cameras, solid.images(cameras, samples=1), strict=True):
+        row, column = depth.isfinite().nonzero().unbind(1)
+        fx, fy, cx, cy = camera.intrinsics.tolist()
+        rays = torch.stack([(column + 0.5 - cx) / fx, (row + 0.5 - cy) / fy, torch.ones_like(row)], -1)
+        turn = camera.world_to_cam[:3, :3].to(depth)
+        ahead = (rays[:, :, None] * turn).sum(1) * depth[row, column, None]
+        points.append(ahead + camera.position.to(depth))
+    return torch.cat(points)
