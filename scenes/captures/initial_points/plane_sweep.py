@@ -15,10 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from luxel.render.geometry.camera import Camera, Points
-from luxel.scenes.captures.images.images import ImageReader, for_each, resize
-
-PosedImage = tuple[Camera, ImageReader]
+from luxel.render.geometry.camera import Points
+from luxel.scenes.captures.images.images import for_each, resize
+from luxel.scenes.captures.poses.triangulate import PosedImage
 
 
 @dataclass(frozen=True)
@@ -36,24 +35,27 @@ class SweepOptions:
         margin: by which a match is better than those at all but the adjacent planes.
         agreement: largest difference of the depths of a point in two views, in planes.
         agreeing: views that must agree with a view.
+        spacing: side of the cells that have one point each, pixels at the depth of the point, rounded up to a power
+            of two in units of the capture: parts that many views show do not have more points. 0: all.
         count: points at most.
     """
 
-    views: int = 96
-    side: int = 256
-    planes: int = 128
+    views: int = 64
+    side: int = 192
+    planes: int = 96
     neighbours: int = 4
     reach: float = 0.6
     window: int = 5
     correlation: float = 0.6
     margin: float = 0.05
     agreement: float = 1.0
-    agreeing: int = 1
-    count: int = 100_000
+    agreeing: int = 2
+    spacing: float = 1.0
+    count: int = 30_000
 
 
 ON_GPU = SweepOptions()
-ON_CPU = SweepOptions(views=32, side=128, planes=64, neighbours=3)
+ON_CPU = SweepOptions(views=32, side=128, planes=64, neighbours=3, agreeing=1)
 FLAT = (2 / 255) ** 2  # variance of the noise of an image, which matches with nothing
 ANGLE = 0.9  # radians between the viewing directions of neighbours at most
 MIN_BASELINE = 0.02  # between neighbours, of the typical distance of the cameras from their middle
@@ -85,7 +87,7 @@ class _View:
 def sweep(
     posed: Sequence[PosedImage], device: torch.device, options: SweepOptions | None = None, seed: int = 0
 ) -> Points:
-    """Points where neighbouring views agree on the depth; fewer where images show little texture, none without parallax.
+    """Points where neighbouring views agree on the depth: fewer where there is little texture, none without parallax.
 
     Args:
         posed: pinhole cameras and readers of the images.
@@ -102,19 +104,36 @@ def sweep(
         for view, others in zip(views, around, strict=True):
             if len(others):
                 _match(view, [views[other] for other in others], chosen)
-        xyz, rgb = [], []
+        xyz, rgb, size = [], [], []
         for view, others in zip(views, around, strict=True):
             known = [views[other] for other in others if views[other].plane is not None]
             if view.plane is None or len(known) < chosen.agreeing:
                 continue
-            agree, points = _agreement(view, known, chosen)
+            agree, points, depth = _agreement(view, known, chosen)
             xyz.append(points[agree].cpu().numpy())
             rgb.append(view.rgb[agree.cpu().numpy()])
+            size.append(depth[agree].cpu().numpy() * (chosen.spacing / float(view.intrinsics[0, 0])))
     if not xyz:
         return Points(np.zeros((0, 3), np.float32), np.zeros((0, 3), np.uint8))
     everything, colours = np.concatenate(xyz), np.concatenate(rgb)
-    pick = np.sort(np.random.default_rng(seed).permutation(len(everything))[: chosen.count])
+    order = np.random.default_rng(seed).permutation(len(everything))
+    if chosen.spacing > 0:
+        order = order[one_per_cell(everything[order], np.concatenate(size)[order])]
+    pick = np.sort(order[: chosen.count])
     return Points(everything[pick].astype(np.float32), np.ascontiguousarray(colours[pick]))
+
+
+def one_per_cell(xyz: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Rows of points that are the first of their cell of a grid, in order.
+
+    Args:
+        xyz: [P, 3].
+        size: of the cell of each point, rounded up to a power of two, [P].
+    """
+    level = np.ceil(np.log2(np.maximum(size, 1e-30))).astype(np.int64)
+    cell = np.floor(xyz / np.exp2(level)[:, None]).astype(np.int64)
+    hashed = level * 73_856_093 ^ cell[:, 0] * 19_349_663 ^ cell[:, 1] * 83_492_791 ^ cell[:, 2] * 50_331_653
+    return np.sort(np.unique(hashed, return_index=True)[1])
 
 
 def neighbours_by_parallax(cam_to_world: np.ndarray, count: int) -> list[list[int]]:
@@ -171,7 +190,7 @@ def _pixels(view: _View) -> Tensor:
 
 
 def _between(view: _View, other: _View) -> tuple[Tensor, Tensor]:
-    """Of a pixel p and the inverse depth w of a view, M p + w v is the homogeneous pixel of another: M [3, 3], v [3]."""
+    """M [3, 3] and v [3]: a pixel p of inverse depth w in a view is the homogeneous pixel M p + w v in another one."""
     relative = other.world_to_cam @ torch.linalg.inv(view.world_to_cam)
     matrix = other.intrinsics @ relative[:3, :3] @ torch.linalg.inv(view.intrinsics)
     shift = other.intrinsics @ relative[:3, 3]
@@ -182,11 +201,14 @@ def _match(view: _View, others: Sequence[_View], options: SweepOptions) -> None:
     """Finds the plane of each pixel of a view that its neighbours match best."""
     positions = [torch.linalg.inv(v.world_to_cam)[:3, 3] for v in (view, *others)]
     baseline = float(torch.stack([(p - positions[0]).norm() for p in positions[1:]]).median())
-    view.step = options.reach * options.side / (float(view.intrinsics[0, 0]) * baseline) / (options.planes - 1)
+    view.step = (
+        options.reach * options.side / (float(view.intrinsics[0, 0]) * baseline) / (options.planes - 1)
+    )
     depth = torch.arange(options.planes, device=view.grey.device) * view.step
     pixels = _pixels(view)
-    mean, variance = _moments(view.grey[None, None], options.window)
-    scores = []
+    windows = _Windows(options.window, view.grey)
+    mean, variance = windows.moments(view.grey)
+    first = second = torch.full((options.planes, *view.grey.shape), -1.0, device=view.grey.device)
     for other in others:
         matrix, shift = _between(view, other)
         moved = (pixels @ matrix.T) + depth[:, None, None, None] * shift  # [planes, h, w, 3]
@@ -196,46 +218,72 @@ def _match(view: _View, others: Sequence[_View], options: SweepOptions) -> None:
         grid = at * at.new_tensor([2 / wide, 2 / tall]) - 1
         inside = ahead & (grid.abs() < 1).all(-1)
         if other.covered is not None:
-            cover = F.grid_sample(
-                other.covered[None, None].float().expand(options.planes, -1, -1, -1),
-                grid,
-                mode="nearest",
-                align_corners=False,
-            )[:, 0]
-            inside = inside & (cover > 0.5)
-        source = other.grey[None, None].expand(options.planes, -1, -1, -1)
-        warped = F.grid_sample(source, grid, padding_mode="border", align_corners=False)
-        own, spread = _moments(warped, options.window)
-        both = _blurred(warped * view.grey, options.window) - own * mean
+            inside = inside & (_looked_up(other.covered.float(), grid, "nearest") > 0.5)
+        warped = _looked_up(other.grey, grid, "bilinear")
+        own, spread = windows.moments(warped)
+        both = windows.mean(warped * view.grey) - own * mean
         score = both / ((spread + FLAT) * (variance + FLAT)).sqrt()
-        scores.append(torch.where(inside, score[:, 0], -1.0))
-    best = torch.stack(scores).topk(min(2, len(scores)), dim=0).values.mean(0)  # [planes, h, w]
+        score = torch.where(inside, score, -1.0)
+        first, second = torch.maximum(first, score), torch.maximum(second, torch.minimum(first, score))
+    best = (
+        0.5 * (first + second) if len(others) > 1 else first
+    )  # where one is hidden, two others may see a point
     top, plane = best.max(0)
     index = torch.arange(options.planes, device=best.device)[:, None, None]
-    second = best.masked_fill((index - plane).abs() <= 2, -1.0).max(0).values
+    rival = best.masked_fill((index - plane).abs() <= 2, -1.0).max(0).values
     left = best.gather(0, (plane - 1).clamp_min(0)[None])[0]
     right = best.gather(0, (plane + 1).clamp_max(options.planes - 1)[None])[0]
     curve = (left - 2 * top + right).clamp_max(-1e-6)
     offset = ((left - right) / (2 * curve)).clamp(-0.5, 0.5)
-    sure = (top > options.correlation) & (second < top - options.margin)
+    sure = (top > options.correlation) & (rival < top - options.margin)
     if view.covered is not None:
         sure = sure & view.covered
     sure = sure & (plane < options.planes - 1) & (plane > 0)
     view.plane = torch.where(sure, plane + offset, -1.0)
 
 
-def _blurred(image: Tensor, window: int) -> Tensor:
-    return F.avg_pool2d(image, window, stride=1, padding=window // 2, count_include_pad=False)
+def _looked_up(image: Tensor, grid: Tensor, mode: str) -> Tensor:
+    """An image [h, w] at positions in [-1, 1], [planes, h, w, 2]: [planes, h, w]."""
+    source = image[None, None].expand(len(grid), -1, -1, -1)
+    return F.grid_sample(source, grid, mode, padding_mode="border", align_corners=False)[:, 0]
 
 
-def _moments(image: Tensor, window: int) -> tuple[Tensor, Tensor]:
-    """Mean and variance in the window around each pixel."""
-    mean = _blurred(image, window)
-    return mean, (_blurred(image * image, window) - mean * mean).clamp_min(0)
+class _Windows:
+    """Means in the window around each pixel, as far as the image reaches.
+
+    Sums of shifted images: of one channel, pooling and convolutions take several times as long on a CPU.
+
+    Args:
+        side: of a window, pixels.
+        image: of the size of all images, [h, w].
+    """
+
+    def __init__(self, side: int, image: Tensor) -> None:
+        self.side = side
+        self.share = 1 / self._sum(torch.ones_like(image))
+
+    def mean(self, image: Tensor) -> Tensor:
+        """[..., h, w]."""
+        return self._sum(image) * self.share
+
+    def moments(self, image: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance, [..., h, w]."""
+        mean = self.mean(image)
+        return mean, (self.mean(image * image) - mean * mean).clamp_min(0)
+
+    def _sum(self, image: Tensor) -> Tensor:
+        half = self.side // 2
+        for axis, padding in ((-1, (half, half)), (-2, (0, 0, half, half))):
+            padded, length = F.pad(image, padding), image.shape[axis]
+            image = padded.narrow(axis, 0, length).clone()
+            for start in range(1, self.side):
+                image += padded.narrow(axis, start, length)
+        return image
 
 
-def _agreement(view: _View, others: Sequence[_View], options: SweepOptions) -> tuple[Tensor, Tensor]:
-    """Which pixels have a depth that others find too, [h, w], and their points in world coordinates, [h, w, 3]."""
+def _agreement(view: _View, others: Sequence[_View], options: SweepOptions) -> tuple[Tensor, Tensor, Tensor]:
+    """Which pixels have a depth that others find too, [h, w], their points in world coordinates, [h, w, 3], and their
+    depth, [h, w]."""
     assert view.plane is not None
     inverse = (view.plane * view.step).clamp_min(0.25 * view.step)
     pixels = _pixels(view)
@@ -250,11 +298,13 @@ def _agreement(view: _View, others: Sequence[_View], options: SweepOptions) -> t
         inside = ahead & (at >= 0).all(-1) & (at[..., 0] < wide) & (at[..., 1] < tall)
         column = at[..., 0].clamp(0, wide - 1).long()
         row = at[..., 1].clamp(0, tall - 1).long()
-        expected = inverse / moved[..., 2] / other.step  # the third component is z in the other view over z here
+        expected = (
+            inverse / moved[..., 2] / other.step
+        )  # the third component is z in the other view over z here
         plane = other.plane[row, column]
         times += inside & (plane >= 0) & ((plane - expected).abs() < options.agreement)
     agree = (view.plane >= 0) & (times >= options.agreeing)
     rays = pixels @ torch.linalg.inv(view.intrinsics).T.float().to(pixels.device)
     local = rays / inverse[..., None]
     pose = torch.linalg.inv(view.world_to_cam).float().to(pixels.device)
-    return agree, local @ pose[:3, :3].T + pose[:3, 3]
+    return agree, local @ pose[:3, :3].T + pose[:3, 3], 1 / inverse
