@@ -31,7 +31,7 @@ def depth_normals(z: Tensor, world_to_cam: Tensor, intrinsics: Tensor) -> Tensor
     return (normal[..., None] * rotation).sum(-2)  # R^T n
 
 
-def normal_difference(images: StepImages, z: Tensor, emphasis: Tensor | None = None) -> Tensor:
+def normal_difference(images: StepImages, z: Tensor, emphasis: Tensor | None = None, facing: bool = False) -> Tensor:
     """Mean over pixels of sum_i w_i (1 - n_i . N), with N the normal of the surface of depths z; a scalar.
 
     Huang et al. 2024, "2D Gaussian Splatting", eq. 14. Pixels at the border do not count, nor those where a neighbour
@@ -50,6 +50,11 @@ def normal_difference(images: StepImages, z: Tensor, emphasis: Tensor | None = N
     counts = torch.stack(around).amin(0).minimum(solid[inner]).detach() > COVERED
     difference = cover[inner] - (images.normals[inner] * normal).sum(-1)
     difference = torch.where(counts & normal.any(-1), difference, 0.0)
+    if facing:
+        rays = torch.nn.functional.normalize(local_rays(images.intrinsics, z.shape[2], z.shape[1]), dim=-1)
+        rotation = images.world_to_cam[:, None, None, :3, :3]
+        cam = (rotation * normal[..., None, :]).sum(-1)
+        difference = difference * (cam * rays[:, 1:-1, 1:-1]).sum(-1).abs().detach()
     if emphasis is not None:
         difference = difference * emphasis[inner]
     return difference.mean() if images.weight is None else (difference * images.weight[inner]).mean()

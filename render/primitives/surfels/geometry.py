@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.primitives.depth_normals import normal_difference
+from luxel.render.primitives.gaussians.geometry import smoothness
 from luxel.render.primitives.surfels.options import DISTORTION, NORMALS
 from luxel.render.primitives.terms import LossContext, StepImages, StepTerm
 
@@ -42,10 +43,31 @@ def normals(images: StepImages) -> Tensor:
     return normal_difference(images, mean_depth(images))
 
 
+def smooth_normals(images: StepImages) -> Tensor:
+    emphasis = None if images.targets is None else smoothness(images.targets)
+    return normal_difference(images, mean_depth(images), emphasis)
+
+
+def facing_normals(images: StepImages) -> Tensor:
+    return normal_difference(images, mean_depth(images), None, facing=True)
+
+
+def both_normals(images: StepImages) -> Tensor:
+    emphasis = None if images.targets is None else smoothness(images.targets)
+    return normal_difference(images, mean_depth(images), emphasis, facing=True)
+
+
+def _normals(smooth: bool, facing: bool) -> Callable[[LossContext], float]:
+    plain = _counting(NORMALS, "normal_weight")
+    return lambda c: plain(c) if (c.loss.x_smooth, c.loss.x_facing) == (smooth, facing) else 0.0
+
+
 def _counting(name: str, weight: str) -> Callable[[LossContext], float]:
     """An option, where the term of that name counts; see `Loss.geometry_at`."""
     return lambda context: (
-        getattr(context.loss, weight) if name in context.loss.geometry_at(context.progress) else 0.0
+        getattr(context.loss, weight) * context.loss.factor_at(context.progress)
+        if name in context.loss.geometry_at(context.progress)
+        else 0.0
     )
 
 
@@ -59,7 +81,10 @@ TERMS = (
     StepTerm(
         NORMALS,
         normals,
-        _counting(NORMALS, "normal_weight"),
+        _normals(False, False),
         frozenset({"depth", "normals", "transmittance"}),
     ),
+    StepTerm("n1", smooth_normals, _normals(True, False), frozenset({"depth", "normals", "transmittance"})),
+    StepTerm("n2", facing_normals, _normals(False, True), frozenset({"depth", "normals", "transmittance"})),
+    StepTerm("n3", both_normals, _normals(True, True), frozenset({"depth", "normals", "transmittance"})),
 )
