@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from luxel.render.primitives.depth_normals import normal_difference
-from luxel.render.primitives.gaussians.geometry import smoothness
 from luxel.render.primitives.surfels.options import DISTORTION, NORMALS
 from luxel.render.primitives.terms import LossContext, StepImages, StepTerm
 
@@ -39,31 +38,12 @@ def _mean(values: Tensor, weight: Tensor | None) -> Tensor:
 
 
 def normals(images: StepImages) -> Tensor:
-    """The difference between the normals of surfels and those of their mean depth; a scalar."""
-    return normal_difference(images, mean_depth(images))
-
-
-def smooth_normals(images: StepImages) -> Tensor:
-    emphasis = None if images.targets is None else smoothness(images.targets)
-    return normal_difference(images, mean_depth(images), emphasis)
-
-
-def facing_normals(images: StepImages) -> Tensor:
-    return normal_difference(images, mean_depth(images), None, facing=True)
-
-
-def both_normals(images: StepImages) -> Tensor:
-    emphasis = None if images.targets is None else smoothness(images.targets)
-    return normal_difference(images, mean_depth(images), emphasis, facing=True)
-
-
-def _normals(smooth: bool, facing: bool) -> Callable[[LossContext], float]:
-    plain = _counting(NORMALS, "normal_weight")
-    return lambda c: plain(c) if (c.loss.x_smooth, c.loss.x_facing) == (smooth, facing) else 0.0
+    """The difference between the normals of surfels and those of their mean depth, by how they face; a scalar."""
+    return normal_difference(images, mean_depth(images), facing=True)
 
 
 def _counting(name: str, weight: str) -> Callable[[LossContext], float]:
-    """An option, where the term of that name counts; see `Loss.geometry_at`."""
+    """The weight in a step, where the term of that name counts; see `Loss.geometry_at` and `SurfelLoss.factor_at`."""
     return lambda context: (
         getattr(context.loss, weight) * context.loss.factor_at(context.progress)
         if name in context.loss.geometry_at(context.progress)
@@ -81,10 +61,7 @@ TERMS = (
     StepTerm(
         NORMALS,
         normals,
-        _normals(False, False),
+        _counting(NORMALS, "normal_weight"),
         frozenset({"depth", "normals", "transmittance"}),
     ),
-    StepTerm("n1", smooth_normals, _normals(True, False), frozenset({"depth", "normals", "transmittance"})),
-    StepTerm("n2", facing_normals, _normals(False, True), frozenset({"depth", "normals", "transmittance"})),
-    StepTerm("n3", both_normals, _normals(True, True), frozenset({"depth", "normals", "transmittance"})),
 )

@@ -32,16 +32,16 @@ class SurfelLoss(Loss):
     normal_from: Share = 0.25
     """Share of the run after which the normals count."""
     geometry_final: PositiveShare = 1.0
-    """Factor on both weights at the end of the run, reached exponentially; 1: constant."""
+    """Factor on both weights at the end of the run, reached exponentially; 1: constant. 0.1 for meshes."""
     geometry_final_from: Share = 0.7
-    """Share of the run after which both weights begin to change."""
-    x_smooth: bool = False
-    """Experimental."""
-    x_facing: bool = False
-    """Experimental."""
+    """Share of the run after which both weights begin to fall."""
 
     def factor_at(self, progress: float) -> float:
-        """Factor on the weights of the terms of the geometry at a share of the run."""
+        """Factor on both weights.
+
+        Args:
+            progress: share of the run that is done, in [0, 1].
+        """
         late = max(0.0, progress - self.geometry_final_from) / max(1e-9, 1 - self.geometry_final_from)
         return exponential(1.0, self.geometry_final, late)
 

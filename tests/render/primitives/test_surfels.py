@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import log
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -237,6 +239,47 @@ def test_normals_of_one_plane_agree_with_its_depth(toy_camera):
         normal_difference(other, mean_depth(other._replace(depth=accumulated))), accumulated
     )
     assert g_depth.isfinite().all() and g_depth.abs().max() > 0
+
+
+@pytest.mark.parametrize("factor", [1e-3, 1e3])
+def test_the_losses_of_the_geometry_do_not_depend_on_the_unit(toy_camera: Any, factor: float):
+    """Their values and gradients, of a scene and cameras of 1000 times or a thousandth of the size."""
+    surfels, camera = random_surfels(60, seed=12), toy_camera(40, 30, dtype=D)
+    surfels.opacity_logits += 2.0
+    surfels = well_observed(surfels, camera)
+    pose = camera.world_to_cam.clone()
+    pose[:3, 3] *= factor
+    larger = surfels.transformed(Similarity(scale=factor))
+    other = replace(camera, world_to_cam=pose, near=factor * camera.near, far=factor * camera.far)
+    losses, gradients = zip(*(losses_of(s, c) for s, c in ((surfels, camera), (larger, other))), strict=True)
+    assert (losses[0] > 1e-4).all()
+    torch.testing.assert_close(losses[1], losses[0], rtol=1e-10, atol=0)
+    for name, gradient in gradients[0].items():
+        scale = 1 / factor if name == "means" else 1.0
+        torch.testing.assert_close(
+            gradients[1][name], scale * gradient, rtol=1e-7, atol=1e-10 * scale * float(gradient.abs().max())
+        )
+
+
+def losses_of(surfels: Surfels, camera: Camera) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """The values of all terms, and the gradient of their sum by what shapes surfels."""
+    leaves = {name: t.detach().requires_grad_() for name, t in surfels.tensors().items()}
+    frame = rasterize(Surfels(**leaves), camera, depth=True, normals=True)
+    assert frame.depth is not None and frame.square_depth is not None and frame.normals is not None
+    assert frame.transmittance is not None
+    images = StepImages(
+        depth=(frame.depth * frame.alpha)[None],
+        square=frame.square_depth[None],
+        normals=frame.normals[None],
+        transmittance=frame.transmittance[None],
+        weight=None,
+        world_to_cam=camera.world_to_cam[None],
+        intrinsics=camera.calibration[None],
+    )
+    values = torch.stack([value for term in TERMS if (value := term.apply(images)) is not None])
+    shapes = {name: leaves[name] for name in ("means", "quats", "log_scales", "opacity_logits")}
+    gradients = torch.autograd.grad(values.sum(), list(shapes.values()))
+    return values.detach(), dict(zip(shapes, gradients, strict=True))
 
 
 def test_nothing_covered_has_no_geometry():
