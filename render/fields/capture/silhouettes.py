@@ -1,0 +1,122 @@
+"""Where an object can be by the outlines that the alpha of its images shows: its visual hull, and a box around it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.functional import max_pool2d
+
+from luxel.render.fields.capture.posed_images import Box, DeviceImages
+from luxel.render.geometry.camera import Camera
+from luxel.render.ops.field.march_rays import Region
+
+COVERED = 8  # alpha, of 255, from which a pixel shows the object
+MAX_OUTSIDE = 0.1  # share of the views of a point that may see nothing there: masks and poses have errors
+FEWEST = 2  # views of a point without which nothing is known about it
+SEARCHED = 64  # cells along the cube in which a box is looked for
+REACH = 2.0  # side of that cube, of the box that follows from the cameras alone
+MIN_OBSERVED = 0.5  # share of the views that show a part of the hull which the box must hold
+MARGIN = 1.1  # side of the box, of the hull's
+
+
+def silhouette_box(images: DeviceImages, cameras: Sequence[Camera], around: Box) -> Box:
+    """A cube around the visual hull, or ``around`` where there is none.
+
+    Args:
+        images: with alpha.
+        cameras: of the images.
+        around: box that follows from the cameras alone.
+    """
+    found = around
+    for reach in (REACH, 1.0):  # the second time with smaller cells
+        low, high = (torch.tensor(found[i : i + 3], device=images.pixels.device) for i in (0, 3))
+        middle, half = (low + high) / 2, reach * (high - low) / 2
+        cell = 2 * half / SEARCHED
+        along = (torch.arange(SEARCHED, device=low.device) + 0.5) / SEARCHED * 2 - 1
+        points = middle + half * torch.cartesian_prod(along, along, along)
+        hull, observed = in_hull(points, float(cell.norm()) / 2, images, cameras)
+        inside = points[hull & (observed >= MIN_OBSERVED * len(cameras))]
+        if not len(inside):
+            return around
+        first, last = inside.amin(0) - cell / 2, inside.amax(0) + cell / 2
+        middle, half = (first + last) / 2, MARGIN * (last - first).max() / 2
+        x, y, z = (middle - half).tolist()
+        u, v, w = (middle + half).tolist()
+        found = x, y, z, u, v, w
+    return found
+
+
+def hull_cells(region: Region, images: DeviceImages, cameras: Sequence[Camera], block: int = 2) -> Tensor:
+    """The cells of a box that the visual hull reaches, bool [1, G, G, G], indexed [cascade, z, y, x].
+
+    Args:
+        region: box, and resolution G of the occupancy.
+        images: with alpha.
+        cameras: of the images.
+        block: cells along the sides of what is tested together.
+    """
+    device = images.pixels.device
+    low, high = (torch.tensor(region.box[i : i + 3], device=device, dtype=torch.float32) for i in (0, 3))
+    along = region.resolution // block
+    centre = (torch.arange(along, device=device) + 0.5) / along
+    grid = torch.cartesian_prod(centre, centre, centre).flip(-1)
+    radius = float((high - low).norm()) / along / 2
+    blocks = in_hull(low + (high - low) * grid, radius, images, cameras)[0].view(along, along, along)
+    for axis in range(3):
+        blocks = blocks.repeat_interleave(block, axis)
+    return blocks[None]
+
+
+def in_hull(
+    points: Tensor, radius: float, images: DeviceImages, cameras: Sequence[Camera]
+) -> tuple[Tensor, Tensor]:
+    """Whether spheres reach into the visual hull (Laurentini 1994), bool [N], and how many views show them, [N].
+
+    A sphere is outside where more than a tenth of the views that show all of it, and at least `FEWEST`, show no alpha
+    there.
+
+    Args:
+        points: their centres, [N, 3].
+        radius: of all.
+        images: with alpha.
+        cameras: of the images.
+    """
+    outside, observed = (torch.zeros(len(points), dtype=torch.int32, device=points.device) for _ in range(2))
+    for (first, _), camera in zip(images.table.tolist(), cameras, strict=True):
+        width, height = camera.width, camera.height
+        alpha = images.pixels[first : first + width * height, 3].view(height, width)
+        pose, (fx, fy, cx, cy) = camera.world_to_cam.to(points), camera.intrinsics.tolist()
+        x, y, z = (points @ pose[:3, :3].T + pose[:3, 3]).unbind(-1)
+        ahead = z > max(2 * radius, images.near)
+        z = torch.where(ahead, z, 1.0)
+        column, row, reach = x / z * fx + cx, y / z * fy + cy, radius * max(fx, fy) / z + 1
+        shown = ahead & (column >= reach) & (column <= width - reach) & (row >= reach) & (row <= height - reach)
+        observed += shown
+        outside += shown & ~_covered(alpha >= COVERED, column, row, reach)
+    return ~((outside > MAX_OUTSIDE * observed) & (outside >= FEWEST)), observed
+
+
+def _covered(mask: Tensor, column: Tensor, row: Tensor, reach: Tensor) -> Tensor:
+    """Whether a mask [H, W] is set anywhere in squares of half a side ``reach``, at least 1 pixel, around positions.
+
+    Read from the level of a pyramid of maxima whose pixels are as large as the square, so that 2 x 2 of them hold it;
+    these may reach farther.
+    """
+    found = torch.zeros_like(column, dtype=torch.bool)
+    level = torch.log2(2 * reach).ceil()
+    image = mask.float()[None, None]
+    for k in range(int(level.max()) + 1):
+        if k:
+            image = max_pool2d(image, 2, ceil_mode=True)
+        rows = (level == k).nonzero()[:, 0]
+        if not len(rows):
+            continue
+        height, width = image.shape[-2:]
+        u = ((column[rows] - reach[rows]) / 2**k).long().clamp(0, width - 1)
+        v = ((row[rows] - reach[rows]) / 2**k).long().clamp(0, height - 1)
+        u1, v1 = (u + 1).clamp_max(width - 1), (v + 1).clamp_max(height - 1)
+        values = torch.stack([image[0, 0][b, a] for a in (u, u1) for b in (v, v1)])
+        found[rows] = values.amax(0) > 0
+    return found
