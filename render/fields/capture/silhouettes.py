@@ -13,12 +13,16 @@ from luxel.render.geometry.camera import Camera
 from luxel.render.ops.field.march_rays import Region
 
 COVERED = 8  # alpha, of 255, from which a pixel shows the object
-MAX_OUTSIDE = 0.1  # share of the views of a point that may see nothing there: masks and poses have errors
-FEWEST = 2  # views of a point without which nothing is known about it
-SEARCHED = 64  # cells along the cube in which a box is looked for
-REACH = 2.0  # side of that cube, of the box that follows from the cameras alone
-MIN_OBSERVED = 0.5  # share of the views that show a part of the hull which the box must hold
-MARGIN = 1.1  # side of the box, of the hull's
+MAX_OUTSIDE = 0.1  # share of the views of a point that may show nothing there: masks and poses have errors
+MIN_VIEWS = 2  # that must show nothing at a point outside
+SEARCHED = 40  # cells along the cube in which a box is looked for
+SEARCHES = (2.0, 1.0)  # sides of that cube, of the box that is known by then
+MIN_OBSERVED = 0.5  # share of the views that show the parts of the hull which the box holds
+MARGIN = 1.05  # side of the box, of the hull's
+BLOCKS = (
+    4,
+    2,
+)  # cells along the sides of what is tested together, first everywhere, then within the hull so far
 
 
 def silhouette_box(images: DeviceImages, cameras: Sequence[Camera], around: Box) -> Box:
@@ -27,16 +31,16 @@ def silhouette_box(images: DeviceImages, cameras: Sequence[Camera], around: Box)
     Args:
         images: with alpha.
         cameras: of the images.
-        around: box that follows from the cameras alone.
+        around: the box that follows from the cameras alone; the hull is looked for up to twice as far.
     """
-    found = around
-    for reach in (REACH, 1.0):  # the second time with smaller cells
-        low, high = (torch.tensor(found[i : i + 3], device=images.pixels.device) for i in (0, 3))
+    box = around
+    for reach in SEARCHES:
+        low, high = (torch.tensor(box[i : i + 3], device=images.pixels.device) for i in (0, 3))
         middle, half = (low + high) / 2, reach * (high - low) / 2
         cell = 2 * half / SEARCHED
         along = (torch.arange(SEARCHED, device=low.device) + 0.5) / SEARCHED * 2 - 1
         points = middle + half * torch.cartesian_prod(along, along, along)
-        hull, observed = in_hull(points, float(cell.norm()) / 2, images, cameras)
+        hull, observed = in_hull(points, float(cell.max()) / 2, images, cameras)
         inside = points[hull & (observed >= MIN_OBSERVED * len(cameras))]
         if not len(inside):
             return around
@@ -44,29 +48,30 @@ def silhouette_box(images: DeviceImages, cameras: Sequence[Camera], around: Box)
         middle, half = (first + last) / 2, MARGIN * (last - first).max() / 2
         x, y, z = (middle - half).tolist()
         u, v, w = (middle + half).tolist()
-        found = x, y, z, u, v, w
-    return found
+        box = x, y, z, u, v, w
+    return box
 
 
-def hull_cells(region: Region, images: DeviceImages, cameras: Sequence[Camera], block: int = 2) -> Tensor:
+def hull_cells(region: Region, images: DeviceImages, cameras: Sequence[Camera]) -> Tensor:
     """The cells of a box that the visual hull reaches, bool [1, G, G, G], indexed [cascade, z, y, x].
 
     Args:
         region: box, and resolution G of the occupancy.
         images: with alpha.
         cameras: of the images.
-        block: cells along the sides of what is tested together.
     """
-    device = images.pixels.device
+    device, g = images.pixels.device, region.resolution
     low, high = (torch.tensor(region.box[i : i + 3], device=device, dtype=torch.float32) for i in (0, 3))
-    along = region.resolution // block
-    centre = (torch.arange(along, device=device) + 0.5) / along
-    grid = torch.cartesian_prod(centre, centre, centre).flip(-1)
-    radius = float((high - low).norm()) / along / 2
-    blocks = in_hull(low + (high - low) * grid, radius, images, cameras)[0].view(along, along, along)
-    for axis in range(3):
-        blocks = blocks.repeat_interleave(block, axis)
-    return blocks[None]
+    cells = torch.ones(g, g, g, dtype=torch.bool, device=device)
+    for block in BLOCKS:
+        corners = cells[::block, ::block, ::block].nonzero()
+        points = low + (high - low) * (corners.flip(1) + 0.5) * block / g
+        kept = corners[in_hull(points, float((high - low).norm()) * block / g / 2, images, cameras)[0]]
+        cells = torch.zeros(3 * [g // block], dtype=torch.bool, device=device)
+        cells[tuple(kept.T)] = True
+        for axis in range(3):
+            cells = cells.repeat_interleave(block, axis)
+    return cells[None]
 
 
 def in_hull(
@@ -74,8 +79,8 @@ def in_hull(
 ) -> tuple[Tensor, Tensor]:
     """Whether spheres reach into the visual hull (Laurentini 1994), bool [N], and how many views show them, [N].
 
-    A sphere is outside where more than a tenth of the views that show all of it, and at least `FEWEST`, show no alpha
-    there.
+    A sphere is outside where more than a tenth of the views that show all of it, and at least `MIN_VIEWS`, have no
+    alpha there.
 
     Args:
         points: their centres, [N, 3].
@@ -92,10 +97,12 @@ def in_hull(
         ahead = z > max(2 * radius, images.near)
         z = torch.where(ahead, z, 1.0)
         column, row, reach = x / z * fx + cx, y / z * fy + cy, radius * max(fx, fy) / z + 1
-        shown = ahead & (column >= reach) & (column <= width - reach) & (row >= reach) & (row <= height - reach)
+        shown = (
+            ahead & (column >= reach) & (column <= width - reach) & (row >= reach) & (row <= height - reach)
+        )
         observed += shown
         outside += shown & ~_covered(alpha >= COVERED, column, row, reach)
-    return ~((outside > MAX_OUTSIDE * observed) & (outside >= FEWEST)), observed
+    return ~((outside > MAX_OUTSIDE * observed) & (outside >= MIN_VIEWS)), observed
 
 
 def _covered(mask: Tensor, column: Tensor, row: Tensor, reach: Tensor) -> Tensor:
@@ -104,7 +111,7 @@ def _covered(mask: Tensor, column: Tensor, row: Tensor, reach: Tensor) -> Tensor
     Read from the level of a pyramid of maxima whose pixels are as large as the square, so that 2 x 2 of them hold it;
     these may reach farther.
     """
-    found = torch.zeros_like(column, dtype=torch.bool)
+    covered = torch.zeros_like(column, dtype=torch.bool)
     level = torch.log2(2 * reach).ceil()
     image = mask.float()[None, None]
     for k in range(int(level.max()) + 1):
@@ -116,7 +123,7 @@ def _covered(mask: Tensor, column: Tensor, row: Tensor, reach: Tensor) -> Tensor
         height, width = image.shape[-2:]
         u = ((column[rows] - reach[rows]) / 2**k).long().clamp(0, width - 1)
         v = ((row[rows] - reach[rows]) / 2**k).long().clamp(0, height - 1)
-        u1, v1 = (u + 1).clamp_max(width - 1), (v + 1).clamp_max(height - 1)
-        values = torch.stack([image[0, 0][b, a] for a in (u, u1) for b in (v, v1)])
-        found[rows] = values.amax(0) > 0
-    return found
+        right, below = (u + 1).clamp_max(width - 1), (v + 1).clamp_max(height - 1)
+        values = [image[0, 0][b, a] for a in (u, right) for b in (v, below)]
+        covered[rows] = torch.stack(values).amax(0) > 0
+    return covered

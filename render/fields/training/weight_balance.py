@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -14,6 +15,9 @@ from luxel.render.fields.nets.mlp import Mlp
 EVERY = 50  # steps between checks
 MAX_GROWTH = (
     2.0  # of the norm of a hidden layer, as a multiple of the norm that its first weights have on average
+)
+MAX_LAST = (
+    64.0  # the same of a last layer, which takes the growth of all: far beyond where activations saturate
 )
 HOMOGENEOUS = ("relu", "none")  # activations with a(c x) = c a(x) for c > 0
 
@@ -40,8 +44,11 @@ class WeightBalance:
     multiplied by it (Neyshabur et al. 2015, "Path-SGD"). Noise of gradients lets the weights of all layers grow without
     a change of the result, until activations leave the range of half precision (65,504). A hidden layer whose Frobenius
     norm is above `MAX_GROWTH` times that of its first weights is divided by the excess f, the next layer is multiplied
-    by it. Gradients change by the inverse factors, so Adam's first moment of the layer is multiplied by f and its second
-    by f^2, and those of the next one are divided by them; the running mean changes as the weights.
+    by it. Gradients change by the inverse factors, so Adam's first moment of the layer is multiplied by f and its
+    second by f^2, and those of the next one are divided by them; the running mean changes as the weights.
+
+    The last layer, which takes the growth of all, is scaled down to `MAX_LAST` times that of its first weights, a
+    constraint of its norm (Srivastava et al. 2014, "Dropout", section 5.1).
 
     Everything is on the device and in place, so that captured steps remain valid.
 
@@ -75,10 +82,14 @@ class WeightBalance:
     def apply(self) -> None:
         """Balances all networks; nothing waits for the device."""
         for layers in self._networks:
-            for layer, after in zip(layers[:-1], layers[1:], strict=True):
-                excess = (layer.weights.norm() / (MAX_GROWTH * first_norm(layer.weights))).clamp_min(1)
+            for layer, after in pairwise(layers):
+                excess = _excess(layer.weights, MAX_GROWTH)
                 _scale(layer, 1 / excess)
                 _scale(after, excess)
+                for moments, factor in ((layer, excess), (after, 1 / excess)):
+                    moments.first.mul_(factor)
+                    moments.second.mul_(factor.square())
+            _scale(layers[-1], 1 / _excess(layers[-1].weights, MAX_LAST))
 
 
 def first_norm(matrix: Tensor) -> float:
@@ -87,10 +98,13 @@ def first_norm(matrix: Tensor) -> float:
     return math.sqrt(2 * after * before / (after + before))
 
 
+def _excess(matrix: Tensor, limit: float) -> Tensor:
+    """By what the norm of a matrix exceeds a multiple of the first norm, at least 1, a scalar."""
+    return (matrix.norm() / (limit * first_norm(matrix))).clamp_min(1)
+
+
 def _scale(layer: State, factor: Tensor) -> None:
-    """Multiplies weights by a factor, and moments so that they are those of the gradients by the new weights."""
+    """Multiplies weights and their running mean."""
     layer.weights.mul_(factor)
     if layer.mean.data_ptr() != layer.weights.data_ptr():
         layer.mean.mul_(factor)
-    layer.first.div_(factor)
-    layer.second.div_(factor.square())
