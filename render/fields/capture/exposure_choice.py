@@ -11,7 +11,7 @@ from luxel.render.fields.capture.posed_images import DeviceImages
 from luxel.render.fields.radiance_config import ExposureName
 
 NEAREST = 4  # views by direction, with whose mean brightness that of a view is compared
-MIN_VIEWS = 8  # below which nothing is known
+MIN_VIEWS = 16  # below which nothing is known
 CHANGES = (
     0.03  # natural logarithm of brightness: usual difference from neighbours above which exposures differ
 )
@@ -35,19 +35,29 @@ def exposure_of(images: DeviceImages) -> ExposureName:
 def brightness_change(images: DeviceImages) -> float:
     """The usual difference of a view's brightness from the mean of its nearest views by direction, natural logarithm.
 
-    It is 1.4826 times the median of the absolute deviations from their median, the standard deviation of normal
-    numbers; 0 for fewer than `MIN_VIEWS` views.
+    A polynomial of the direction, of degree 2, is subtracted first: shading from one side. The usual difference is
+    1.4826 times the median of the absolute deviations from the median, the standard deviation of normal numbers; 0 for
+    fewer than `MIN_VIEWS` views.
     """
     count = len(images.table)
     if count < MIN_VIEWS:
         return 0.0
-    levels = brightness(images)
-    ahead = images.world_to_cam[:, 2, :3]
+    ahead = images.world_to_cam[:, 2, :3].double().cpu()
+    levels = _without_shading(brightness(images).double().cpu(), ahead)
     alike = ahead @ ahead.T
     alike.fill_diagonal_(-2.0)
     nearest = alike.topk(NEAREST, dim=1).indices
     differences = levels - levels[nearest].mean(1)
     return 1.4826 * float((differences - differences.median()).abs().median())
+
+
+def _without_shading(levels: Tensor, ahead: Tensor) -> Tensor:
+    """What a polynomial of the directions leaves of levels [V], as large as with as many unknowns fewer."""
+    x, y, z = ahead.unbind(1)
+    terms = torch.stack([torch.ones_like(x), x, y, z, x * y, y * z, z * x, x * x - y * y, z * z], 1)
+    fit = torch.linalg.lstsq(terms, levels[:, None], driver="gelsd")
+    left = levels - (terms @ fit.solution)[:, 0]
+    return left * (len(levels) / (len(levels) - min(int(fit.rank), len(levels) - 1))) ** 0.5
 
 
 def brightness(images: DeviceImages) -> Tensor:

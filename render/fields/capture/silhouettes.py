@@ -15,8 +15,8 @@ from luxel.render.ops.field.march_rays import Region
 COVERED = 8  # alpha, of 255, from which a pixel shows the object
 MAX_OUTSIDE = 0.1  # share of the views of a point that may show nothing there: masks and poses have errors
 MIN_VIEWS = 2  # that must show nothing at a point outside
-SEARCHED = 40  # cells along the cube in which a box is looked for
-SEARCHES = (2.0, 1.0)  # sides of that cube, of the box that is known by then
+SEARCHED = 40  # cells along the box so far, within which a smaller one is looked for
+SEARCHES = 2
 MIN_OBSERVED = 0.5  # share of the views that show the parts of the hull which the box holds
 MARGIN = 1.05  # side of the box, of the hull's
 BLOCKS = (
@@ -26,17 +26,17 @@ BLOCKS = (
 
 
 def silhouette_box(images: DeviceImages, cameras: Sequence[Camera], around: Box) -> Box:
-    """A cube around the visual hull, or ``around`` where there is none.
+    """A cube around the visual hull within the box that follows from the cameras alone, or that box if it is smaller.
 
     Args:
         images: with alpha.
         cameras: of the images.
-        around: the box that follows from the cameras alone; the hull is looked for up to twice as far.
+        around: the box that follows from the cameras alone.
     """
     box = around
-    for reach in SEARCHES:
+    for _ in range(SEARCHES):
         low, high = (torch.tensor(box[i : i + 3], device=images.pixels.device) for i in (0, 3))
-        middle, half = (low + high) / 2, reach * (high - low) / 2
+        middle, half = (low + high) / 2, (high - low) / 2
         cell = 2 * half / SEARCHED
         along = (torch.arange(SEARCHED, device=low.device) + 0.5) / SEARCHED * 2 - 1
         points = middle + half * torch.cartesian_prod(along, along, along)
@@ -48,6 +48,8 @@ def silhouette_box(images: DeviceImages, cameras: Sequence[Camera], around: Box)
         middle, half = (first + last) / 2, MARGIN * (last - first).max() / 2
         x, y, z = (middle - half).tolist()
         u, v, w = (middle + half).tolist()
+        if u - x >= box[3] - box[0]:
+            break
         box = x, y, z, u, v, w
     return box
 

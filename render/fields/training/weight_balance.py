@@ -13,12 +13,9 @@ from torch import Tensor, nn
 from luxel.render.fields.nets.mlp import Mlp
 
 EVERY = 50  # steps between checks
-MAX_GROWTH = (
-    2.0  # of the norm of a hidden layer, as a multiple of the norm that its first weights have on average
-)
-MAX_LAST = (
-    64.0  # the same of a last layer, which takes the growth of all: far beyond where activations saturate
-)
+# Bounds of the norms of layers, as multiples of what `first_norm` gives. The last one takes the growth of all; its
+# bound is far beyond where activations saturate.
+MAX_GROWTH, MAX_LAST = 2.0, 64.0
 HOMOGENEOUS = ("relu", "none")  # activations with a(c x) = c a(x) for c > 0
 
 
