@@ -11,6 +11,7 @@ import torch
 from test_field_training import trainer
 
 from luxel.render.errors import LuxelError
+from luxel.render.fields.training import skipped_steps
 from luxel.render.fields.training.skipped_steps import WINDOW, SkippedSteps
 
 
@@ -51,8 +52,9 @@ def test_skipped_steps_are_in_the_metrics(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_run_that_stands_still_ends_with_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = trainer(tmp_path / "run", steps=10_000, report_every=250, batch=8)
+    monkeypatch.setattr(skipped_steps, "WINDOW", 20)
+    run = trainer(tmp_path / "run", steps=40, report_every=10, batch=8)
     poisoned(run, 10**6, monkeypatch)
-    with pytest.raises(LuxelError, match=r"499 of the last 500 steps were skipped.*not finite") as error:
+    with pytest.raises(LuxelError, match=r"19 of the last 20 steps were skipped.*not finite") as error:
         run.run()
     assert "--rate" in error.value.remedy and "--precise" in error.value.remedy
