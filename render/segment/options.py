@@ -33,7 +33,7 @@ class PropagateOptions(Options):
 
     views: Annotated[int, Bounds(1, 1000)] = 12
     """Views that vote, at most; up to as many again replace views without a vote."""
-    least_iou: OpenShare = 0.6
+    least_iou: OpenShare = 0.5
     """Least IoU of a mask with the rendered label where it is known; below it the view has no vote for that object."""
     least_change: Annotated[float, Bounds(0, 1)] = 0.005
     """The search ends when a view changes the labels of a smaller fraction of every object's area."""
