@@ -15,7 +15,6 @@ from luxel.render.segment.segmenter import Box, MaskChoice, Point
 from luxel.render.segment.votes import NO_LABEL
 
 ALIKE = 0.8  # IoU of what is shown with and without unknown labels, above which one box does
-GUESS = 0.25  # weight of the IoU with all labels, known or not, against that with known ones
 POINTS = 3  # of the prompt without a box
 UNSURE = 1.0  # size of logits, below which a pixel may as well be on the other side of a border
 
@@ -44,8 +43,7 @@ def carried_mask(
     Prompts are the box of what is known of the object, with its innermost point; that of all that has its label, where
     they differ; and points without a box: a mask may go beyond what is known. Of the masks that the segmenter proposes
     the one counts whose IoU with the known labels, where these are known, is largest, times the IoU that the segmenter
-    predicts, times its stability. Labels that are not known count a little: masks of the object with and without what
-    it rests on may agree equally with the rest.
+    predicts, times its stability.
 
     Args:
         find_masks: of the view.
@@ -75,13 +73,12 @@ def carried_mask(
         rated = zip(
             choice.predicted_iou.tolist(),
             mask_ious(choice.masks & known, voted),
-            mask_ious(choice.masks, full),
             stability(choice.logits),
             strict=True,
         )
-        for index, (sure, iou, guessed, stable) in enumerate(rated):
+        for index, (sure, iou, stable) in enumerate(rated):
             # Weighted, as a label that is rendered from one side agrees best with a mask of that part.
-            rating = sure * stable * (iou + GUESS * guessed)
+            rating = sure * iou * stable
             if rating > best:
                 best, agreement = rating, iou
                 logits = inside(choice, index)

@@ -35,9 +35,9 @@ class Segment(Options):
     """Labels the objects of a run: click an object in one view, and its primitives are found.
 
     A segmenter turns the clicks into masks, the scene carries them from view to view around the object, and each
-    primitive takes the label with most votes. Without --name each click and each box is an object of its own; with one --name all of them are one
-    object; with as many names as clicks and boxes each gets its own, in the order clicks, then boxes. A name that the
-    run has already adds to that object; other objects stay.
+    primitive takes the label with most votes. Without --name each click and each box is an object of its own; with one
+    --name all of them are one object; with as many names as clicks and boxes each gets its own, in the order clicks,
+    then boxes. A name that the run has already adds to that object; other objects stay.
 
     With --masks the labels come from label maps: PNG files named after the views, at their size, with grey values 0 for
     the background, 1 to 254 for objects and 255 for no vote. Where train/a.jpg and test/a.jpg are views, a.png is of

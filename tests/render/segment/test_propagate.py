@@ -228,7 +228,7 @@ def test_a_view_without_votes_does_not_end_the_search(solids_scene: MadeUpScene)
     silent = [bool((maps == NO_LABEL).all()) for maps in result.maps.values()]
     assert silent == [False, True, False, False, False]  # another view replaces the silent one
     assert len(result.changes) == 3
-    assert mean_iou(made, result.solution.labels, slice(None)) > 0.9
+    assert mean_iou(made, result.solution.labels, slice(None)) > 0.8
 
 
 class LostElsewhere(LostInOneView):
