@@ -7,7 +7,7 @@ point. All is torch on one device: no features, no matching.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,9 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from luxel.render.geometry.camera import Points
+from luxel.render.geometry.camera import Camera, Pixels, Points
 from luxel.scenes.captures.images.images import for_each, resize
-from luxel.scenes.captures.poses.triangulate import PosedImage
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,7 @@ class SweepOptions:
     count: int = 30_000
 
 
+Posed = tuple[Camera, Callable[[], Pixels]]  # a pinhole camera, and what reads its image
 ON_GPU = SweepOptions()
 ON_CPU = SweepOptions(views=32, side=128, planes=64, neighbours=3, agreeing=1)
 FLAT = (2 / 255) ** 2  # variance of the noise of an image, which matches with nothing
@@ -85,7 +85,7 @@ class _View:
 
 
 def sweep(
-    posed: Sequence[PosedImage], device: torch.device, options: SweepOptions | None = None, seed: int = 0
+    posed: Sequence[Posed], device: torch.device, options: SweepOptions | None = None, seed: int = 0
 ) -> Points:
     """Points where neighbouring views agree on the depth: fewer where there is little texture, none without parallax.
 
@@ -152,7 +152,7 @@ def neighbours_by_parallax(cam_to_world: np.ndarray, count: int) -> list[list[in
     return [[int(j) for j in row if np.isfinite(cost[i, j])] for i, row in enumerate(order)]
 
 
-def _small(posed: Sequence[PosedImage], side: int, device: torch.device) -> list[_View]:
+def _small(posed: Sequence[Posed], side: int, device: torch.device) -> list[_View]:
     """Small versions of the images, on the device."""
     out: list[_View | None] = [None] * len(posed)
 
