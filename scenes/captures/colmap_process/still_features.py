@@ -70,12 +70,16 @@ def read_turntable(pycolmap: Any, database: Path) -> Turntable | None:
         positions = {image.image_id: _positions(opened, image.image_id) for image in images}
         sizes = {image.image_id: cameras[image.camera_id] for image in images}
         keys, matches = opened.read_all_matches()
-    pairs = [(tuple(pycolmap.pair_id_to_image_pair(key)), rows) for key, rows in zip(keys, matches, strict=True)]
-    found = find_turntable(pairs, positions, sizes)
-    if found is None:
+    pairs = [
+        (tuple(pycolmap.pair_id_to_image_pair(key)), rows) for key, rows in zip(keys, matches, strict=True)
+    ]
+    turntable = find_turntable(pairs, positions, sizes)
+    if turntable is None:
         return None
     order = {image.image_id: row for row, image in enumerate(images)}
-    return Turntable(sorted(sorted(group, key=order.__getitem__) for group in found.groups), found.still)
+    return Turntable(
+        sorted(sorted(group, key=order.__getitem__) for group in turntable.groups), turntable.still
+    )
 
 
 def write_moving(pycolmap: Any, database: Path, target: Path, turntable: Turntable) -> None:
@@ -153,7 +157,9 @@ def _split(
     return PairMatches(ids, rows, shift < limit, int((shift > MOVED * limit).sum()))
 
 
-def _is_still(pair: PairMatches, positions: Mapping[int, np.ndarray], sizes: Mapping[int, tuple[int, int]]) -> bool:
+def _is_still(
+    pair: PairMatches, positions: Mapping[int, np.ndarray], sizes: Mapping[int, tuple[int, int]]
+) -> bool:
     """Whether enough matches stand still, all over the image."""
     if pair.still.sum() < MIN_STILL:
         return False

@@ -68,7 +68,9 @@ class TurnPath:
     def cylindrical(self, xyz: np.ndarray) -> np.ndarray:
         """Distance from the axis, angle about it and height along it of points [P, 3]; [P, 3]."""
         local = (xyz - self.point) @ np.column_stack([across(self.axis), self.axis])
-        return np.stack([np.hypot(local[:, 0], local[:, 1]), np.arctan2(local[:, 1], local[:, 0]), local[:, 2]], axis=1)
+        return np.stack(
+            [np.hypot(local[:, 0], local[:, 1]), np.arctan2(local[:, 1], local[:, 0]), local[:, 2]], axis=1
+        )
 
 
 @dataclass(frozen=True)
@@ -146,17 +148,19 @@ def align(
         return None
     a, b = a[far], b[far]
     between = np.angle(np.exp(1j * (a[:, 1] - b[:, 1])))
-    found = []
+    answers = []
     for angle in _peaks(between):
         made = _at_angle(a, b, between, angle)
         if made is not None:
-            found.append(made)
-    if not found:
+            answers.append(made)
+    if not answers:
         return None
-    agreeing, angle, scale, rise = max(found)
-    rivals = [count for count, at, *_ in found if abs(np.angle(np.exp(1j * (at - angle)))) > APART]
+    agreeing, angle, scale, rise = max(answers)
+    rivals = [count for count, at, *_ in answers if abs(np.angle(np.exp(1j * (at - angle)))) > APART]
     frame = np.column_stack([across(path.axis), path.axis])
-    turn = frame @ about(np.array([0.0, 0.0, 1.0]), angle) @ np.column_stack([across(other.axis), other.axis]).T
+    turn = (
+        frame @ about(np.array([0.0, 0.0, 1.0]), angle) @ np.column_stack([across(other.axis), other.axis]).T
+    )
     shift = path.point + rise * path.axis - scale * turn @ other.point
     return Alignment(scale, turn, shift, agreeing, max(rivals, default=0))
 
@@ -186,7 +190,9 @@ def centre_of(pose: np.ndarray) -> np.ndarray:
     return -pose[:, :3].T @ pose[:, 3]
 
 
-def _fixed_points(rotations: np.ndarray, shifts: np.ndarray, axis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _fixed_points(
+    rotations: np.ndarray, shifts: np.ndarray, axis: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """The point p of the axis nearest to the origin, and q with R p + t = q for most poses."""
     count = len(rotations)
     left = np.concatenate([rotations, -np.broadcast_to(np.eye(3), (count, 3, 3))], axis=2)

@@ -10,8 +10,10 @@ have no pose.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +23,13 @@ from luxel.scenes.captures.colmap_process import features
 from luxel.scenes.captures.colmap_process.lens_refinement import adjust
 from luxel.scenes.captures.colmap_process.mapping import without_pairs
 from luxel.scenes.captures.colmap_process.still_features import Turntable, write_moving
-from luxel.scenes.captures.colmap_process.triangulation import MatchedImages, triangulated
 from luxel.scenes.captures.colmap_process.turn_path import TurnPath, align, fit_path, unwrapped
-from luxel.scenes.captures.colmap_process.two_view import VerifiedPairs, read_pairs, share_that_fits
+from luxel.scenes.captures.colmap_process.two_view import (
+    MIN_MATCHES,
+    VerifiedPairs,
+    read_pairs,
+    share_that_fits,
+)
 
 if TYPE_CHECKING:
     from luxel.scenes.captures.capture_format import Progress
@@ -36,9 +42,12 @@ MAX_TURNED, MAX_MOVED = np.radians(8.0), 0.12  # off the path: wrong in a part
 WRONG_TURNED, WRONG_MOVED = np.radians(1.5), 0.02  # the same after adjustment
 MIN_AGREEING = 24  # matched points of an alignment
 CLEAR = 1.2  # ratio of the agreeing matches to those of the best other angle
-TOLERANCES = (16.0, 8.0, 4.0)  # of points in each round, pixels
+TOLERANCES = (16.0, 8.0, 4.0, 4.0)  # of points in each round, pixels
 FITS = 0.5  # share of a pair's matches that must fit aligned poses
+MIN_COSINE = np.cos(np.radians(75))  # of the angle between two views that show the same
 MIN_SUPPORT = 20  # points that an image must see
+FEW = 8  # the same before the last round
+MIN_PLACED = 0.5  # of the images that must have a pose
 MAX_GAP = 4  # missing images in a row that the path may place
 
 
@@ -63,7 +72,7 @@ class Part:
 def in_order(turntable: Turntable, pairs: VerifiedPairs) -> bool:
     """Whether neighbours in order are verified pairs, of most images."""
     known = {(min(a, b), max(a, b)) for a, b in pairs.ids.tolist()}
-    steps = [(min(a, b), max(a, b)) for g in turntable.groups for a, b in zip(g, g[1:], strict=False)]
+    steps = [(min(a, b), max(a, b)) for g in turntable.groups for a, b in pairwise(g)]
     return bool(np.mean([step in known for step in steps] or [0.0]) >= MIN_ORDERED)
 
 
@@ -98,14 +107,13 @@ def map_turntable(
     on_progress("matching what turns", 0.0)
     write_moving(pycolmap, folder / "database.db", moving, turntable)
     verify(pycolmap, moving)
-    pairs = read_pairs(pycolmap, moving)
+    pairs = read_pairs(pycolmap, moving, least=1)
     if not in_order(turntable, pairs):
         return None
     parts = _parts(pycolmap, folder, moving, turntable, on_progress)
     if not parts:
         return None
-    poses = _aligned(parts, pairs, turntable)
-    return _adjusted(pycolmap, folder, moving, turntable, pairs, parts[0], poses, on_progress)
+    return _adjusted(pycolmap, folder, moving, turntable, pairs, parts, on_progress)
 
 
 def verify(pycolmap: Any, database: Path) -> None:
@@ -125,24 +133,7 @@ def _parts(
         keys, _ = opened.read_two_view_geometries()
     others = [pair for pair in map(pycolmap.pair_id_to_image_pair, keys) if tuple(pair) not in chosen]
     without_pairs(pycolmap, moving, narrow, others)
-    options = pycolmap.IncrementalPipelineOptions()
-    options.random_seed = options.mapper.random_seed = options.triangulation.random_seed = features.SEED
-    options.min_model_size = MIN_PART
-    options.num_threads = os.cpu_count() or 1
-    options.mapper.init_min_tri_angle = 6.0
-    options.mapper.init_min_num_inliers = 30
-    options.mapper.abs_pose_min_num_inliers = 15
-    out = folder / "neighbours"
-    out.mkdir(exist_ok=True)
-    count, placed = sum(map(len, turntable.groups)), [0]
-
-    def advance() -> None:
-        placed[0] += 1
-        on_progress("placing neighbours", min(1.0, placed[0] / count))
-
-    models = pycolmap.incremental_mapping(
-        str(narrow), str(folder / "images"), str(out), options, next_image_callback=advance
-    )
+    models = placed_by(pycolmap, narrow, folder / "images", folder / "neighbours", on_progress)
     parts = []
     for model in models.values():
         for number, group in enumerate(turntable.groups):
@@ -150,6 +141,32 @@ def _parts(
             if part is not None:
                 parts.append(part)
     return sorted(parts, key=lambda part: -len(part.ids))
+
+
+def placed_by(
+    pycolmap: Any, database: Path, images: Path, out: Path, on_progress: Progress
+) -> dict[int, Any]:
+    """Models of incremental mapping with thresholds for few features."""
+    options = pycolmap.IncrementalPipelineOptions()
+    options.random_seed = options.mapper.random_seed = options.triangulation.random_seed = features.SEED
+    options.min_model_size = MIN_PART
+    options.num_threads = os.cpu_count() or 1
+    options.ba_refine_extra_params = False  # neighbours alone do not determine it
+    options.mapper.abs_pose_refine_extra_params = False
+    options.mapper.init_min_tri_angle = 6.0
+    options.mapper.init_min_num_inliers = 30
+    options.mapper.abs_pose_min_num_inliers = 15
+    with pycolmap.Database.open(str(database)) as opened:
+        count, placed = opened.num_images(), [0]
+
+    def advance() -> None:
+        placed[0] += 1
+        on_progress("placing images", min(1.0, placed[0] / count))
+
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir()
+    paths = str(database), str(images), str(out)
+    return pycolmap.incremental_mapping(*paths, options, next_image_callback=advance)
 
 
 def _part(model: Any, number: int, group: Sequence[int]) -> Part | None:
@@ -178,7 +195,7 @@ def _feature_points(model: Any, key: int) -> np.ndarray:
     return out
 
 
-def _aligned(parts: list[Part], pairs: VerifiedPairs, turntable: Turntable) -> dict[int, np.ndarray]:
+def _aligned(parts: list[Part], pairs: VerifiedPairs) -> dict[int, np.ndarray]:
     """Poses of the images of the largest part and of those that can be aligned to it, by image id, [3, 4] each."""
     base = parts[0]
     poses = {key: _pose(base, key) for key in base.ids}
@@ -189,9 +206,9 @@ def _aligned(parts: list[Part], pairs: VerifiedPairs, turntable: Turntable) -> d
         for part in left:
             a, b = _common(points, part.points, pairs)
             made = align(base.path, part.path, a, b)
-            if made and made.agreeing >= MIN_AGREEING and made.agreeing > CLEAR * made.second:
-                if best is None or made.agreeing > best[1].agreeing:
-                    best = part, made
+            clear = made and made.agreeing >= MIN_AGREEING and made.agreeing > CLEAR * made.second
+            if made and clear and (best is None or made.agreeing > best[1].agreeing):
+                best = part, made
         if best is None:
             break
         part, made = best
@@ -227,26 +244,53 @@ def _adjusted(
     moving: Path,
     turntable: Turntable,
     pairs: VerifiedPairs,
-    base: Part,
-    poses: dict[int, np.ndarray],
+    parts: list[Part],
     on_progress: Progress,
 ) -> tuple[Any, VerifiedPairs, int] | None:
-    """The model of all pairs that fit the poses, after rounds of triangulation and bundle adjustment."""
-    cameras = {key: base.model.cameras[key] for key in base.model.cameras}
-    fitting = folder / "turntable.db"
-    camera_of = _camera_of(pycolmap, moving)
-    cut = 0
+    """The model of all pairs that fit the aligned parts, after rounds of triangulation and bundle adjustment."""
+    poses, cameras = _aligned(parts, pairs), _copied(pycolmap, parts[0].model)
+    camera_of, fitting = _camera_of(pycolmap, moving), folder / "turntable.db"
+    model, contradicting = parts[0].model, np.zeros(len(pairs.ids), bool)
     for done, tolerance in enumerate(TOLERANCES):
         on_progress("placing images on the path", done / len(TOLERANCES))
         poses = {**_predicted(turntable, poses), **poses}
         contradicting = _contradicting(pairs, poses, cameras, camera_of, 2 * tolerance)
-        cut = len(contradicting)
-        without_pairs(pycolmap, moving, fitting, contradicting)
+        without_pairs(pycolmap, moving, fitting, [tuple(ids) for ids in pairs.ids[contradicting].tolist()])
         model = _triangulated(pycolmap, folder, fitting, poses, cameras, tolerance)
-        adjust(pycolmap, model)
-        poses = _supported(model, MIN_SUPPORT if done == len(TOLERANCES) - 1 else 8)
-        cameras = dict(model.cameras)
-    return model, pairs, cut
+        if model.num_points3D() < MIN_SUPPORT:
+            return None
+        adjust(pycolmap, model, distortion=False)
+        poses = {key: pose for key, pose in _poses(model).items() if model.images[key].num_points3D >= FEW}
+        cameras = _copied(pycolmap, model)
+    _prune(model, turntable)
+    if model.num_reg_images() < MIN_PLACED * sum(map(len, turntable.groups)):
+        return None
+    near = window_pairs(turntable.groups)
+    used = ~contradicting | np.array([(min(a, b), max(a, b)) in near for a, b in pairs.ids.tolist()], bool)
+    used &= pairs.counts >= MIN_MATCHES
+    return model, pairs.chosen(used), int((contradicting & (pairs.counts >= MIN_MATCHES)).sum())
+
+
+def _prune(model: Any, turntable: Turntable) -> None:
+    """Takes away the poses of images that too few points support, or that are off the path of their group."""
+    wrong = {key for key in _poses(model) if model.images[key].num_points3D < MIN_SUPPORT}
+    for group in turntable.groups:
+        poses = _poses(model)
+        ids = [key for key in group if key in poses and key not in wrong]
+        path = fit_path(np.stack([poses[key] for key in ids])) if len(ids) >= MIN_PART else None
+        if path is not None:
+            turned, moved = path.deviations(np.stack([poses[key] for key in ids]))
+            off = (turned > WRONG_TURNED) | (moved > WRONG_MOVED)
+            wrong |= {key for key, is_off in zip(ids, off, strict=True) if is_off}
+    for key in wrong:
+        model.deregister_frame(model.images[key].frame_id)
+
+
+def _poses(model: Any) -> dict[int, np.ndarray]:
+    """World to camera by image id, [3, 4] each."""
+    return {
+        int(key): np.asarray(model.images[key].cam_from_world().matrix()) for key in model.reg_image_ids()
+    }
 
 
 def _predicted(turntable: Turntable, poses: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
@@ -273,21 +317,32 @@ def _camera_of(pycolmap: Any, database: Path) -> dict[int, int]:
 
 
 def _contradicting(
-    pairs: VerifiedPairs, poses: dict[int, np.ndarray], cameras: dict[int, Any], camera_of: dict[int, int], limit: float
-) -> list[tuple[int, int]]:
-    """Pairs of image ids of which too few matches fit the poses, and those of images without a pose."""
+    pairs: VerifiedPairs,
+    poses: dict[int, np.ndarray],
+    cameras: dict[int, Any],
+    camera_of: dict[int, int],
+    limit: float,
+) -> np.ndarray:
+    """Whether too few matches of a pair fit the poses, or an image has none, bool [P].
+
+    Args:
+        pairs: all of them.
+        poses: by image id.
+        cameras: lenses by id. camera_of: the lens of each image.
+        limit: of the distance between a match and its epipolar line, pixels.
+    """
     rays = {
         key: np.asarray(cameras[camera_of[key]].cam_from_img(pairs.keypoints[key]), np.float64).reshape(-1, 2)
         for key in poses
     }
-    out = []
-    for (a, b), index in zip(pairs.ids.tolist(), pairs.matches, strict=True):
-        fit = 0.0
-        if a in poses and b in poses:
+    out = np.ones(len(pairs.ids), bool)
+    for row, ((a, b), index) in enumerate(zip(pairs.ids.tolist(), pairs.matches, strict=True)):
+        if a in poses and b in poses and poses[a][2, :3] @ poses[b][2, :3] > MIN_COSINE:
             unit = cameras[camera_of[a]].mean_focal_length()
-            fit = share_that_fits(poses[a], poses[b], rays[a][index[:, 0]], rays[b][index[:, 1]], limit / unit)
-        if fit < FITS:
-            out.append((a, b))
+            fit = share_that_fits(
+                poses[a], poses[b], rays[a][index[:, 0]], rays[b][index[:, 1]], limit / unit
+            )
+            out[row] = fit < FITS
     return out
 
 
@@ -321,10 +376,6 @@ def _triangulated(
     return pycolmap.triangulate_points(model, *paths, options=options)
 
 
-def _supported(model: Any, least: int) -> dict[int, np.ndarray]:
-    """Poses of the images that see enough points."""
-    return {
-        int(key): np.asarray(model.images[key].cam_from_world().matrix())
-        for key in model.reg_image_ids()
-        if model.images[key].num_points3D >= least
-    }
+def _copied(pycolmap: Any, model: Any) -> dict[int, Any]:
+    """Copies of the lenses of a model, which outlive it, by id."""
+    return {int(key): pycolmap.Camera(camera.todict()) for key, camera in model.cameras.items()}

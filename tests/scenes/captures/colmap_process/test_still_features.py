@@ -22,7 +22,7 @@ def capture(
         for number in range(images):
             key = 1 + group * images + number
             shift = random.uniform(-200, 200, 2) if not still else np.zeros(2)
-            turned = first + (9.0 * number * moving, 0)
+            turned = first + np.array([9.0 * number * moving, 0])
             noise = random.normal(0, 0.2, (STILL + TURNING, 2))
             positions[key] = np.concatenate([background + shift, turned]) + noise
     keys = sorted(positions)
@@ -32,11 +32,11 @@ def capture(
 
 
 def test_the_background_stands_still_and_the_object_does_not() -> None:
-    found = find_turntable(*capture(8, groups=2))
-    assert found is not None
-    assert found.groups == [list(range(1, 9)), list(range(9, 17))]
-    assert all(rows[:STILL].all() and not rows[STILL:].any() for rows in found.still.values())
-    assert found.group_of[3] == 0 and found.group_of[12] == 1
+    turntable = find_turntable(*capture(8, groups=2))
+    assert turntable is not None
+    assert turntable.groups == [list(range(1, 9)), list(range(9, 17))]
+    assert all(rows[:STILL].all() and not rows[STILL:].any() for rows in turntable.still.values())
+    assert turntable.group_of[3] == 0 and turntable.group_of[12] == 1
 
 
 def test_a_camera_that_moves_is_no_turntable() -> None:
