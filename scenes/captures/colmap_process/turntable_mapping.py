@@ -23,6 +23,7 @@ from luxel.scenes.captures.colmap_process import features
 from luxel.scenes.captures.colmap_process.lens_refinement import adjust
 from luxel.scenes.captures.colmap_process.mapping import without_pairs
 from luxel.scenes.captures.colmap_process.still_features import Turntable, write_moving
+from luxel.scenes.captures.colmap_process.turn_bundle import adjust_on_path
 from luxel.scenes.captures.colmap_process.turn_path import TurnPath, align, fit_path, unwrapped
 from luxel.scenes.captures.colmap_process.two_view import (
     MIN_MATCHES,
@@ -260,6 +261,7 @@ def _adjusted(
         if model.num_points3D() < MIN_SUPPORT:
             return None
         adjust(pycolmap, model, distortion=False)
+        adjust_on_path(pycolmap, model, turntable.groups)
         poses = {key: pose for key, pose in _poses(model).items() if model.images[key].num_points3D >= FEW}
         cameras = _copied(pycolmap, model)
     _prune(model, turntable)
