@@ -13,7 +13,7 @@ import numpy as np
 ROUNDS = 25
 LOSS = 1.0  # scale of Cauchy's loss, pixels
 DAMPING = 1e-4  # relative to the diagonal, at the beginning
-ENOUGH = 1e-6  # relative decrease of the loss at which it ends
+ENOUGH = 1e-4  # relative decrease of the loss at which it ends
 OWN = 8  # unknowns that an observation depends on, besides its point: 6 of T, the angle, the focal length
 
 
