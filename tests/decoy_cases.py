@@ -114,6 +114,7 @@ CASES = [
     _bench("train", "{capture} --steps 4 --evaluations 1 --no-lpips"),
     _bench("fields", "--sizes 64x36 --seconds 0.05 --quick --batch 256 --log2-entries 10 --only image"),
     _bench("segment", "--quick --iterations 2 --only times --sizes 64x48 --labels 3"),
+    _bench("strangers", "--quick --only exact gaussians-fast"),
 ]
 READ = {  # options that name what is read, whatever the command
     *(
@@ -136,6 +137,7 @@ ELSEWHERE = {  # options with outputs that other tests look at
     "bench record.readme": "tests/viewer/bench/test_bench_record.py",
     "bench record.cache": "tests/viewer/bench/test_bench_record.py",
     "bench segment.cache": "tests/viewer/bench/test_bench_segment.py",
+    "bench strangers.keep": "tests/viewer/bench/test_bench_strangers.py",  # refuses a folder that holds anything
 }
 WITHOUT_OUTPUT = {"view", "doctor"}  # commands; what the page of `view` saves has its own tests
 

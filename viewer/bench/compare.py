@@ -31,6 +31,7 @@ def load_report(path: Path) -> dict[str, Any]:
             "fields",
             "segment",
             "view",
+            "strangers",
         ):
             raise ValueError(f"kind {report['kind']!r}, format {report['format']!r}")
         if not isinstance(report["machine"]["device"], str) or not isinstance(report["rows"], list):
@@ -96,6 +97,8 @@ def _figures(report: dict[str, Any]) -> Figures:
         return _segment_figures(report)
     if report["kind"] == "view":
         return _view_figures(report)
+    if report["kind"] == "strangers":
+        return _stranger_figures(report)
     for row in report["rows"]:
         size = f"{row['width']}x{row['height']}"
         for name, result in row["results"].items():
@@ -145,6 +148,19 @@ def _segment_figures(report: dict[str, Any]) -> Figures:
         for name, times in row["times"].items():
             out[(row.get("scene", "MobileSAM"), name, position)] = {"ms": times["median"], "mIoU (%)": None}
     return out
+
+
+def _stranger_figures(report: dict[str, Any]) -> Figures:
+    """Of other seeds nothing is compared: their captures are others."""
+    return {
+        (row["capture"], f"{row['kind']}-{row['preset']}", f"seed {report['seed']}"): {
+            "PSNR (dB)": row["psnr"],
+            "seconds": row["seconds"],
+            "wall (s)": row["wall_seconds"],
+        }
+        for row in report["rows"]
+        if "psnr" in row
+    }
 
 
 def _view_figures(report: dict[str, Any]) -> Figures:

@@ -19,6 +19,7 @@ from luxel.render.train.presets import preset
 from luxel.viewer.commands.bench_fields import Fields
 from luxel.viewer.commands.bench_record import Record
 from luxel.viewer.commands.bench_segment import SegmentBench
+from luxel.viewer.commands.bench_strangers import Strangers
 from luxel.viewer.commands.bench_view import View
 from luxel.viewer.help_texts import description
 from luxel.viewer.options import DeviceName, LensUse, optional, pick_device
@@ -318,6 +319,7 @@ SUBCOMMANDS = {
     "fields": Fields,
     "segment": SegmentBench,
     "view": View,
+    "strangers": Strangers,
     "compare": Compare,
     "record": Record,
 }

@@ -12,8 +12,8 @@ from PIL import Image
 
 from luxel.render.geometry.camera import Camera
 from luxel.scenes.captures.images.images import for_each
-from luxel.scenes.synthetic.captures.courtyard import frame_entry
 from luxel.scenes.synthetic.captures.dnerf import FOV_X, hemisphere_camera, save_timed_points
+from luxel.scenes.synthetic.captures.static_capture import frame_entry
 from luxel.scenes.synthetic.example_scenes import dynamic_scene
 from luxel.scenes.synthetic.toy import as_bytes
 

@@ -14,8 +14,8 @@ from PIL import Image
 
 from luxel.render.geometry.camera import Camera, Points
 from luxel.scenes.files.ply import save_points
-from luxel.scenes.synthetic.captures.courtyard import frame_entry
 from luxel.scenes.synthetic.captures.pose_captures import POSE_CAPTURES
+from luxel.scenes.synthetic.captures.static_capture import frame_entry
 from luxel.scenes.synthetic.rays.ray_caster import StaticScene
 from luxel.scenes.synthetic.toy import as_bytes
 

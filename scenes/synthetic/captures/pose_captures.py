@@ -18,7 +18,7 @@ import torch
 from PIL import Image
 
 from luxel.render.geometry.camera import Camera
-from luxel.scenes.synthetic.captures.courtyard import frame_entry
+from luxel.scenes.synthetic.captures.static_capture import frame_entry
 from luxel.scenes.synthetic.rays.ray_caster import StaticScene, StaticSolid, Triple
 from luxel.scenes.synthetic.rays.ray_shapes import BOX, CYLINDER, ELLIPSOID, TORUS
 from luxel.scenes.synthetic.rays.ray_textures import (

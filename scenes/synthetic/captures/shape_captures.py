@@ -19,7 +19,7 @@ from torch import Tensor
 from luxel.render.geometry.camera import Camera, Points
 from luxel.scenes.captures.images.images import for_each
 from luxel.scenes.files.ply import save_points
-from luxel.scenes.synthetic.captures.courtyard import frame_entry
+from luxel.scenes.synthetic.captures.static_capture import frame_entry
 from luxel.scenes.synthetic.rays.ray_caster import StaticScene, StaticSolid, Triple
 from luxel.scenes.synthetic.rays.ray_shapes import BOX, CYLINDER, ELLIPSOID, TORUS
 from luxel.scenes.synthetic.rays.ray_textures import BRICKS, MARBLE, PRINT, STONES, TILES, Surface

@@ -21,7 +21,7 @@ from PIL import Image
 
 from luxel.render.geometry.camera import Camera
 from luxel.scenes.captures.images.images import for_each
-from luxel.scenes.synthetic.captures.courtyard import frame_entry
+from luxel.scenes.synthetic.captures.static_capture import frame_entry
 from luxel.scenes.synthetic.captures.turntable_object import KINDS_OF_OBJECT, ObjectRenderer, made_object
 from luxel.scenes.synthetic.rays.ray_caster import TO_LIGHT, StaticScene, StaticSolid
 from luxel.scenes.synthetic.rays.ray_shapes import BOX

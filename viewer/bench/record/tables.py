@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from luxel.viewer.bench.report import shown
+from luxel.viewer.bench.strangers.promises import RULES
 
 
 @dataclass(frozen=True)
@@ -150,6 +151,24 @@ TABLES = (
             Column("luxel_training", "luxel training (ms)", ".3f"),
             Column("tiny_inference", "tiny-cuda-nn inference (ms)", ".3f"),
             Column("tiny_training", "tiny-cuda-nn training (ms)", ".3f"),
+        ),
+    ),
+    ResultTable(
+        "strangers",
+        "Captures made from the date",
+        "Captures that nothing was tuned to, made from a seed: the date of the measurement. Each training is "
+        "`luxel train` in a process of its own, without other options than those of the kind and preset; wall time is "
+        "that of the process. gsplat: 7,000 steps with its schedules scaled to them, in at most as many Gaussians as "
+        "luxel's default ended with. Mesh: mean distance of the mesh from the exact surface (accuracy), and of the "
+        "surface from the mesh (completeness), in thousandths of the solid's radius. What is not as promised stands "
+        f"below the table: {RULES}.",
+        (
+            Column("capture", "capture"),
+            Column("seed", "seed"),
+            Column("method", "training"),
+            *_TRAINING[2:9],
+            Column("mesh_accuracy", "mesh accuracy", ".2f"),
+            Column("mesh_completeness", "mesh completeness", ".2f"),
         ),
     ),
     ResultTable(

@@ -6,7 +6,16 @@ from collections.abc import Sequence
 
 from luxel.render.errors import LuxelError
 from luxel.viewer.bench.record.part import Part
-from luxel.viewer.bench.record.parts import convexes, fields, gaussians, loss, moving, raster, steps
+from luxel.viewer.bench.record.parts import (
+    convexes,
+    fields,
+    gaussians,
+    loss,
+    moving,
+    raster,
+    steps,
+    strangers,
+)
 
 PARTS: tuple[Part, ...] = (
     *raster.PARTS,
@@ -16,6 +25,7 @@ PARTS: tuple[Part, ...] = (
     *convexes.PARTS,
     *steps.PARTS,
     *fields.PARTS,
+    *strangers.PARTS,
 )
 
 
