@@ -18,6 +18,7 @@ from luxel.scenes.captures.colmap_process.mapping import map_globally, map_incre
 from luxel.scenes.captures.colmap_process.pairs import pairs_to_match
 from luxel.scenes.captures.colmap_process.score import ModelScore, PoseReport, score_model
 from luxel.scenes.captures.colmap_process.still_features import read_turntable
+from luxel.scenes.captures.colmap_process.turn_bundle import adjust_on_path
 from luxel.scenes.captures.colmap_process.turntable_mapping import map_turntable
 from luxel.scenes.captures.colmap_process.two_view import VerifiedPairs, only_turned, read_pairs
 from luxel.scenes.errors import CaptureError
@@ -104,6 +105,8 @@ def reconstruct(
             best, cut = _without_contradictions(inputs, verified, candidates, on_progress)
         on_progress("refining the lens", 0.0)
         refined = refine_lens(pycolmap, best[1])
+        if turned:
+            adjust_on_path(pycolmap, refined, turned[3])
         score, _ = score_model(best[0].mapping, refined, len(names), verified)
         models = sorted({camera.model_name for camera in refined.cameras.values()})
         report = PoseReport(score, [made for made, *_ in candidates], cut, ", ".join(models))
@@ -143,15 +146,18 @@ def _extract(inputs: _Inputs, lenses: Sequence[Sequence[str]], on_progress: Prog
         done += size
 
 
-def _turntable(inputs: _Inputs, on_progress: Progress) -> tuple[Candidate, VerifiedPairs, int] | None:
-    """The model of an object that turns before cameras that stand still, with the pairs that it is scored by, and the
-    number of pairs that were left out; None: the cameras moved, or there is no such model."""
+def _turntable(
+    inputs: _Inputs, on_progress: Progress
+) -> tuple[Candidate, VerifiedPairs, int, list[list[int]]] | None:
+    """The model of an object that turns before cameras that stand still, with the pairs that it is scored by, the
+    number of pairs that were left out, and the images of each position; None: the cameras moved, or there is no such
+    model."""
     turntable = read_turntable(inputs.pycolmap, inputs.database)
     made = turntable and map_turntable(inputs.pycolmap, inputs.folder, turntable, on_progress)
-    if not made:
+    if not turntable or not made:
         return None
     model, pairs, cut = made
-    return _scored("turntable", model, len(inputs.names), pairs), pairs, cut
+    return _scored("turntable", model, len(inputs.names), pairs), pairs, cut, turntable.groups
 
 
 def _candidates(inputs: _Inputs, verified: VerifiedPairs, on_progress: Progress) -> list[Candidate]:

@@ -12,14 +12,14 @@ from luxel.scenes.captures.colmap_process import features
 from luxel.scenes.captures.poses.pose_refinement import similarity
 from luxel.scenes.synthetic.captures.turntable import write_turntable
 
-VIEWS = 36
+VIEWS = 30
 
 
 @pytest.mark.slow
 def test_images_are_placed_around_the_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pycolmap", reason="pycolmap is not installed: no poses were estimated")
     monkeypatch.setattr(features, "FEATURES", 2048)
-    capture = write_turntable(tmp_path, views=VIEWS, rings=1, width=520, height=390, kind="box", masks=False)
+    capture = write_turntable(tmp_path, views=VIEWS, rings=1, width=480, height=360, kind="box", masks=False)
     truth = {Path(view.name).name: view.camera for view in scenes.open(capture.posed, holdout_every=0).views}
     opened = scenes.open(capture.photographs, holdout_every=0)
     assert len(opened.views) >= 0.9 * VIEWS
