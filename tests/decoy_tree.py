@@ -53,7 +53,7 @@ NAMES = (
     "results.md",
     *(
         f"{name}.{end}"
-        for name in ("raster", "train", "fields", "segment", "view")
+        for name in ("raster", "train", "fields", "segment", "view", "strangers")
         for end in ("json", "html")
     ),
     "thesis.md.tmp",

@@ -25,6 +25,7 @@ POSITIONAL = typing.get_args(tyro.conf.Positional[int])[1]  # how tyro marks an 
 MaskUse = Literal["auto", "cutout", "ignore", "none"]
 PoseUse = Literal["keep", "refine"]
 DepthValues = Literal["z", "ray", "inverse"]
+PointUse = Literal["auto", "sweep", "random", "triangulate"]
 LensUse = Literal["undistort", "keep"]
 SegmenterName = Literal["mobile-sam", "ids"]
 

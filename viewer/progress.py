@@ -19,6 +19,7 @@ from rich.progress import (
 )
 
 from luxel.render.runs.notices import visible
+from luxel.scenes.captures.initial_points.origins import OF_CAPTURE
 
 console = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -62,6 +63,12 @@ def counting(what: str, total: int) -> Iterator[Callable[[], None]]:
         yield lambda: progress.advance(task)
 
 
+def points_in_words(capture: Any) -> str:
+    """How many points a capture has, and where they are from unless the capture has them."""
+    count = f"{len(capture.points.xyz):,} points"
+    return count if capture.points_from == OF_CAPTURE else f"{count} from {capture.points_from}"
+
+
 def describe(capture: Any, *, warnings: bool = True) -> None:
     """Prints a summary of a capture to stderr: views, split, sizes, points and, if asked for, warnings."""
     views = [*capture.train, *capture.test]
@@ -71,7 +78,7 @@ def describe(capture: Any, *, warnings: bool = True) -> None:
     console.print(
         f"[bold]{name}[/]: {capture.format}, {len(capture.train)} views to train on and "
         f"{len(capture.test)} held out ({escape(visible(capture.holdout))}), {size}, "
-        f"{len(capture.points.xyz):,} points"
+        f"{points_in_words(capture)}"
     )
     if capture.pose_report:
         console.print(f"[bold]{name}[/]: {escape(visible(capture.pose_report))}")

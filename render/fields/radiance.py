@@ -16,6 +16,7 @@ from luxel.render.fields.capture.capture_rays import CaptureRays, RayBatch
 from luxel.render.fields.capture.extent import adapted_to
 from luxel.render.fields.capture.march import March, counting_rays
 from luxel.render.fields.capture.posed_images import PosedImages
+from luxel.render.fields.capture.silhouettes import hull_cells
 from luxel.render.fields.capture.sky import Sky
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.nets.point_function import Snapshot, refreshed_snapshot
@@ -89,7 +90,9 @@ class RadianceField(Application):
         return torch.cartesian_prod(*ends)
 
     def begin(self, data: PosedImages | Sequence[View], device: torch.device) -> None:
-        """Takes posed images.
+        """Takes posed images; resolves `exposure` of the configuration where it is "auto".
+
+        Cells of a box outside of the visual hull of images with alpha stay empty.
 
         Args:
             data: posed images, or the training views alone.
@@ -102,6 +105,8 @@ class RadianceField(Application):
         if self.config.full_scene:
             near = self.rays.begin_before_nearest(self.region.size)
             self.march.restrict(self.rays.cameras, near)
+        elif self.rays.transparent:
+            self.march.occupancy.restrict(hull_cells(self.region, self.rays.images, self.rays.cameras))
 
     def draw_batch(self, generator: torch.Generator) -> RayBatch:
         """Random pixels; their number, from earlier steps, is such that visible samples fill a batch."""
@@ -204,7 +209,7 @@ class RadianceField(Application):
 
     def evaluate(self) -> dict[str, float]:
         """`scores`, aligned too if exposures are learnt."""
-        return self.scores(aligned=self.config.exposure != "none")
+        return self.scores(aligned=self.config.learns_exposure)
 
     def scores(self, aligned: bool) -> dict[str, float]:
         """Mean PSNR (dB) and SSIM over the held-out views, see `CaptureRays.scores`."""

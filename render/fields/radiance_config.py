@@ -10,7 +10,7 @@ from luxel.render.fields.config import FieldConfig
 from luxel.render.ops.field.march_limits import MAX_CASCADES, MIN_TRANSMITTANCE
 
 ExtentName = Literal["auto", "box", "contracted", "cascades"]
-ExposureName = Literal["none", "gain", "affine"]
+ExposureName = Literal["auto", "none", "gain", "affine"]
 
 FALL = 0.75  # share of the run in which the weight of the distortion changes
 LEVELS = 48  # equal ratios by which it does
@@ -46,7 +46,8 @@ class RadianceConfig(FieldConfig):
     extent: ExtentName = "auto"
     """What the field represents. box: what is in a box. contracted: the full scene, by coordinates that are contracted
     outside of an inner box (Barron et al. 2022, Mip-NeRF 360). cascades: the full scene, by even coordinates of the
-    outermost of several boxes. auto: a box where images have alpha, otherwise cascades."""
+    outermost of several boxes. auto: a box where images have alpha, or where all cameras are far outside of nearly all
+    points; otherwise cascades."""
     cascades: Annotated[int, Bounds(1, MAX_CASCADES)] | None = None
     """Boxes of a full scene, each twice as large as the one before, with an occupancy grid each, 1 to 16;
     None: as many as hold the cameras and nearly all points."""
@@ -58,9 +59,10 @@ class RadianceConfig(FieldConfig):
     distortion_final: Weight | None = None
     """Weight of the distortion loss in the last quarter of the run, to which it changes from `distortion` by equal
     ratios; None: as `distortion`, and 3e-4 where that is not given either."""
-    exposure: ExposureName = "none"
+    exposure: ExposureName = "auto"
     """Learn how the exposure and white balance of each training image differ from the others'. gain: a factor per
-    channel; affine: a matrix and an offset; none: for images of one exposure."""
+    channel; affine: a matrix and an offset; none: for images of one exposure; auto: affine for a box whose images
+    change in brightness from view to view, otherwise none."""
     drawn_transmittance: ShareBelow1 | None = None
     """Drawing: rays end where their transmittance falls below this; None: 1e-4, in a full scene 4e-3."""
     drawn_threshold: Annotated[float, Bounds(1, 1e6)] = 1.0
@@ -75,6 +77,11 @@ class RadianceConfig(FieldConfig):
     def marched_batches(self) -> int:
         """`marched`, resolved."""
         return self.marched if self.marched is not None else 2 if self.full_scene else 4
+
+    @property
+    def learns_exposure(self) -> bool:
+        """Whether exposures are learnt; not before "auto" is resolved."""
+        return self.exposure in ("gain", "affine")
 
     @property
     def full_scene(self) -> bool:
@@ -121,6 +128,6 @@ class RadianceConfig(FieldConfig):
             ),
             (
                 self.exposure not in get_args(ExposureName),
-                "exposure must be none, gain or affine; other models are those of primitives",
+                "exposure must be auto, none, gain or affine; other models are those of primitives",
             ),
         ]

@@ -1,4 +1,4 @@
-"""A prompt from a mask: its box, trimmed against stray pixels, and its innermost point."""
+"""A prompt from a mask: its box, trimmed against stray pixels, its innermost point, or several points."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from torch import Tensor
 from luxel.render.segment.segmenter import Box, Point
 
 TRIM = 0.01  # fraction of the pixels beyond each side of the box
+APART = 0.35  # of the root of the area of a mask, between points in it
 SIDE = 128  # pixels, to which a mask is sampled before its innermost point is searched
 
 
@@ -54,6 +55,27 @@ def innermost_point(mask: Tensor) -> Point:
     middle = left_over.mean(0)
     y, x = left_over[np.square(left_over - middle).sum(1).argmin()].tolist()
     return (left + (x - 1) * stride + 0.5, top + (y - 1) * stride + 0.5, True)
+
+
+def spread_points(mask: Tensor, count: int) -> list[Point]:
+    """Points inside a mask, apart from each other: the innermost one of what is left around those before.
+
+    Args:
+        mask: bool [H, W].
+        count: of points, at most; fewer where the mask has no pixels left.
+
+    Returns:
+        As `innermost_point`.
+    """
+    left, radius = mask.clone(), APART * float(mask.sum()) ** 0.5
+    rows = torch.arange(mask.shape[0], device=mask.device)[:, None] + 0.5
+    columns = torch.arange(mask.shape[1], device=mask.device)[None] + 0.5
+    points: list[Point] = []
+    while len(points) < count and bool(left.any()):
+        points.append(innermost_point(left))
+        x, y, _ = points[-1]
+        left &= (rows - y).square() + (columns - x).square() > radius**2
+    return points
 
 
 def _profiles(mask: Tensor) -> tuple[Tensor, Tensor]:

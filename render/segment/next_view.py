@@ -1,8 +1,12 @@
-"""Which view to look at next: one that shows an object well and much of it that no mask has covered yet."""
+"""Which view to look at next: one that shows an object well, much of it known from other views, and much that is new.
+
+What views with a vote show of an object is known. A view of which little is known is a step too far: what the labels
+show there are rather guesses from neighbours, and a mask that agrees with guesses confirms them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,8 +18,15 @@ from luxel.render.segment.votes import Votes
 
 SIDE = 128  # pixels of the longer side of the images in which weights are counted
 MIN_VISIBLE = 0.5  # of the area of an object in the view that shows most of it
+MIN_KNOWN = 0.6  # of the area of an object that a view shows, which views with a vote have shown
+KNOWN_AREA = 0.25  # of the area of a primitive in a view, which another view with a vote must show of it
+SECOND_VOTE = 0.5  # worth of area that a single view has voted for, against that of area without a vote
 MAX_VIEWS = 64  # that are compared
 CHUNK = 1 << 16  # primitives that are summed at a time
+
+
+Looked = Mapping[str, Collection[int]]
+"""Names of views that were looked at, each with the labels that have no vote there."""
 
 
 class ViewWeights:
@@ -57,11 +68,34 @@ class ViewWeights:
         """
         return label_sums(self.weights, labels, count)
 
-    def unvoted(self, looked: Sequence[str], labels: Tensor, count: int) -> Tensor:
-        """Visible area of each label in each view that is more than any of the views of ``looked`` shows, [V, L]."""
-        known = [self.index(name) for name in looked if name in {view.name for view in self.views}]
-        covered = self.weights[known].float().amax(0) if known else None
-        return label_sums(self.weights, labels, count, covered)
+    def voted(self, looked: Looked, labels: Tensor) -> Tensor:
+        """The largest and the second largest area of each primitive in views that have a vote for it, float32 [2, N].
+
+        Args:
+            looked: views that were looked at, and the labels without a vote there.
+            labels: of the primitives, uint8 [N].
+        """
+        labels = labels.to(self.weights.device)
+        top = torch.zeros(2, self.weights.shape[1], device=self.weights.device)
+        for name, without in looked.items():
+            weights = self.weights[self.index(name)].float()
+            for label in without:
+                weights = weights.masked_fill(labels == label, 0)
+            top = torch.stack(
+                [torch.maximum(top[0], weights), top[1].maximum(torch.minimum(top[0], weights))]
+            )
+        return top
+
+    def known(self, name: str, looked: Looked, labels: Tensor) -> Tensor:
+        """Which primitives views with a vote have shown well enough to tell what a view shows, bool [N].
+
+        A vote of a pixel that a primitive hardly contributes to is a vote on what is in front of it.
+
+        Args:
+            name: of the view.
+            looked, labels: see `voted`.
+        """
+        return self.voted(looked, labels)[0] >= KNOWN_AREA * self.weights[self.index(name)].float()
 
 
 def label_sums(weights: Tensor, labels: Tensor, count: int, covered: Tensor | None = None) -> Tensor:
@@ -87,17 +121,18 @@ def label_sums(weights: Tensor, labels: Tensor, count: int, covered: Tensor | No
 
 
 def next_view(
-    weights: ViewWeights, looked: Sequence[str], labels: Tensor, count: int, least: float = MIN_VISIBLE
+    weights: ViewWeights, looked: Looked, labels: Tensor, count: int, least: float = MIN_VISIBLE
 ) -> View | None:
     """The view to look at next.
 
-    Of each object at least a fraction must be visible, compared with the view that shows most of it. Of such views the
-    one with most area that no view has shown yet, as fractions of the objects added up; nearest views first would
-    repeat one side.
+    Of each object at least a fraction must be visible, compared with the view that shows most of it, and `MIN_KNOWN` of
+    what is visible must be known. Of such views the one with most area that no view has voted for yet, as fractions of
+    the objects added up, where area that one view has voted for counts `SECOND_VOTE`. Where no view is known so well,
+    the one that is known best: the search goes from view to view around an object.
 
     Args:
         weights: of all views.
-        looked: names of views that were looked at.
+        looked: views that were looked at, and the labels without a vote there.
         labels: of the primitives, uint8 [N].
         count: L; labels 1 to L - 1 are objects.
         least: the fraction.
@@ -106,15 +141,23 @@ def next_view(
         The view; None where no view is left that shows an object.
     """
     areas = weights.of_objects(labels, count)[:, 1:]
-    largest = areas.amax(0).clamp_min(1e-12)
-    shown = areas / largest
-    new = weights.unvoted(looked, labels, count)[:, 1:] / largest
-    score = torch.where(shown >= least, new + 1e-3 * shown, 0).sum(1)
-    if not bool((score > 0).any()):
-        score = shown.sum(1)
-    for position in score.argsort(descending=True).tolist():
-        if float(score[position]) > 0 and weights.views[position].name not in looked:
-            return weights.views[position]
+    shown = areas / areas.amax(0).clamp_min(1e-12)
+    once, twice = (
+        label_sums(weights.weights, labels, count, covered)[:, 1:]
+        for covered in weights.voted(looked, labels)
+    )
+    known = 1 - once / areas.clamp_min(1e-12)
+    new = shown * (once + SECOND_VOTE * (twice - once)) / areas.clamp_min(1e-12)
+    visible = shown >= least
+    left = torch.tensor([view.name not in looked for view in weights.views], device=areas.device)
+    for score in (
+        torch.where(visible & (known >= MIN_KNOWN), new + 1e-3 * shown, 0),
+        torch.where(visible, known + 1e-3 * shown, 0),
+        shown,
+    ):
+        total = score.sum(1).masked_fill(~left, 0)
+        if bool((total > 0).any()):
+            return weights.views[int(total.argmax())]
     return None
 
 

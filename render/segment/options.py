@@ -31,10 +31,10 @@ class SolveOptions(Options):
 class PropagateOptions(Options):
     """How objects are carried from view to view."""
 
-    views: Annotated[int, Bounds(1, 1000)] = 8
-    """Views that are looked at, at most."""
+    views: Annotated[int, Bounds(1, 1000)] = 12
+    """Views that vote, at most; up to as many again replace views without a vote."""
     least_iou: OpenShare = 0.5
-    """Least IoU of a mask with the rendered label; below it the view has no vote for that object."""
+    """Least IoU of a mask with the rendered label where it is known; below it the view has no vote for that object."""
     least_change: Annotated[float, Bounds(0, 1)] = 0.005
     """The search ends when a view changes the labels of a smaller fraction of every object's area."""
     least_pixels: Annotated[int, Bounds(1, 10**6)] = 16

@@ -1,15 +1,15 @@
 """From prompts in one view through the scene: the scene itself carries the objects from view to view.
 
-Masks vote, the labels are rendered in the next view, box and innermost point of each label prompt the segmenter there,
-and of its masks the one votes in turn whose IoU with the rendered label, times the IoU that the segmenter predicts, is
-largest.
+Masks vote, the labels are rendered in the next view (`luxel.render.segment.next_view`), where they prompt the
+segmenter, and of its masks the one votes in turn that agrees best with them (`luxel.render.segment.carried_mask`). A
+view whose masks disagree has no vote, and another one replaces it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,20 +18,17 @@ from torch import Tensor
 from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import View
 from luxel.render.primitives.parameters import Parameters
+from luxel.render.segment.carried_mask import UNSURE, ShownLabels, carried_mask, inside
 from luxel.render.segment.label_image import label_image
 from luxel.render.segment.label_map import label_map
 from luxel.render.segment.mask_choice import best_for
-from luxel.render.segment.mask_prompt import innermost_point, trimmed_box
 from luxel.render.segment.next_view import ViewWeights, label_sums, next_view
 from luxel.render.segment.options import PropagateOptions, SolveOptions
-from luxel.render.segment.scores import mask_iou, mask_ious
 from luxel.render.segment.segmenter import Box, MaskChoice, Point, Prompt, Segmenter, on_device
 from luxel.render.segment.solve import Solution, nearest_primitives, solve
 from luxel.render.segment.votes import MAX_LABELS, NO_LABEL, Votes
 
 EMPTY = 0.9  # transmittance above which a pixel shows nothing
-ALIKE = 0.8  # IoU of what is shown with and without the labels of neighbours, above which one prompt does
-LESS_SURE = 0.9  # factor for masks that the labels of neighbours prompt
 
 
 @dataclass
@@ -60,25 +57,13 @@ class _ViewMasks:
     logits: dict[int, Tensor]
 
     def label_map(self, missing: Tensor | None = None) -> Tensor:
-        """uint8 [H, W]: overlaps belong to the higher logit; NO_LABEL where ``missing``, bool [H, W], else 0."""
+        """uint8 [H, W]: overlaps belong to the higher logit; NO_LABEL where that is within `UNSURE` of 0, and where
+        ``missing``, bool [H, W], else 0."""
         stacked = torch.stack([self.logits[label] for label in sorted(self.logits)])
         labels = torch.tensor(sorted(self.logits), dtype=torch.uint8, device=stacked.device)
         top, index = stacked.max(dim=0)
-        out = torch.where(top > 0, labels[index], 0).to(torch.uint8)
-        return out if missing is None else torch.where((out == 0) & missing, NO_LABEL, out).to(torch.uint8)
-
-
-class _Shown(NamedTuple):
-    """What labels show in a view, uint8 [H, W] each.
-
-    Args:
-        labels: of all primitives.
-        voted: the same; NO_LABEL where primitives are visible that no view has voted for yet, whose labels are those of
-            their neighbours: what stands behind an object that one view shows may have its label.
-    """
-
-    labels: Tensor
-    voted: Tensor
+        silent = top.abs() < UNSURE if missing is None else (top.abs() < UNSURE) | (missing & (top <= 0))
+        return torch.where(top > 0, labels[index], 0).to(torch.uint8).masked_fill(silent, NO_LABEL)
 
 
 class Propagation:
@@ -132,15 +117,21 @@ class Propagation:
         votes, result = self._first_views()
         weights = ViewWeights(self.scene, list(self.views.values()), list(result.maps), **self._render)
         area = weights.weights.float().amax(0)
-        while len(result.maps) < self.options.views:
+        looked: dict[str, set[int]] = {name: set() for name in result.maps}
+        voting = len(looked)
+        while voting < self.options.views and len(looked) < 2 * self.options.views:
             labels = result.solution.labels
-            view = next_view(weights, list(result.maps), labels, self.count)
+            view = next_view(weights, looked, labels, self.count)
             if view is None:
                 break
-            maps = self._map_of(view, result.solution, result.skipped)
+            known = weights.known(view.name, looked, labels) & ~result.solution.filled
+            before = len(result.skipped)
+            maps = self._map_of(view, result.solution, known, result.skipped)
             result.maps[view.name] = maps.cpu()
+            looked[view.name] = {label for _, label, _ in result.skipped[before:]}
             if bool((maps == NO_LABEL).all()):
                 continue
+            voting += 1
             self._add(votes, view, maps)
             result.solution = self._solved(votes)
             result.changes.append(changed_share(labels, result.solution.labels, area, self.count))
@@ -157,12 +148,12 @@ class Propagation:
         given = {name: self._prompted(name) for name in names}
         missing = {name: set(range(1, self.count)) - set(masks.logits) for name, masks in given.items()}
         result = Propagated(Solution(*(torch.empty(0),) * 3))
-        rendered: dict[str, dict[int, _Shown]] = {name: {} for name in names}
+        rendered: dict[str, dict[int, ShownLabels]] = {name: {} for name in names}
         for label in sorted(set().union(*missing.values())):
             alone = self._alone(label, given)
             for name in names:
                 if label in missing[name]:
-                    rendered[name][label] = self._rendered(self.views[name], alone, 2)
+                    rendered[name][label] = self._rendered(self.views[name], alone, ~alone.filled, 2)
         votes = Votes(self.scene.count, self.count, self.scene.device)
         for name in names:
             view = self.views[name]
@@ -227,7 +218,7 @@ class Propagation:
                     f"{name}: {_in_words(own[0])} is on nothing: the segmenter finds no mask there.",
                     "Click inside an object, or draw a box around it with --box VIEW X0 Y0 X1 Y1.",
                 )
-            masks.logits[label] = _inside(choice, best)
+            masks.logits[label] = inside(choice, best)
         return masks
 
     def _alone(self, label: int, given: dict[str, _ViewMasks]) -> Solution:
@@ -238,9 +229,11 @@ class Propagation:
                 self._add(votes, self.views[name], (masks.label_map() == label).to(torch.uint8))
         return self._solved(votes)
 
-    def _map_of(self, view: View, solution: Solution, skipped: list[tuple[str, int, str]]) -> Tensor:
-        """The label map of a view: the segmenter's masks of what the labels show there."""
-        shown, masks = self._rendered(view, solution, self.count), _ViewMasks({})
+    def _map_of(
+        self, view: View, solution: Solution, known: Tensor, skipped: list[tuple[str, int, str]]
+    ) -> Tensor:
+        """The label map of a view: the segmenter's masks of what the labels show there; ``known``, bool [N]."""
+        shown, masks = self._rendered(view, solution, known, self.count), _ViewMasks({})
         unsure = torch.zeros_like(shown.labels, dtype=torch.bool)
         for label in range(1, self.count):
             logits = self._carried(view, label, shown, label, skipped)
@@ -251,7 +244,7 @@ class Propagation:
         return masks.label_map(unsure) if masks.logits else torch.full_like(shown.labels, NO_LABEL)
 
     def _carried(
-        self, view: View, label: int, shown: _Shown, value: int, skipped: list[tuple[str, int, str]]
+        self, view: View, label: int, shown: ShownLabels, value: int, skipped: list[tuple[str, int, str]]
     ) -> Tensor | None:
         """Logits [H, W] of an object, prompted by what its labels show; None: the view has no vote for it.
 
@@ -262,32 +255,16 @@ class Propagation:
             value: see there.
             skipped: gets why there is no vote.
         """
-        full, voted = shown.labels == value, shown.voted == value
-        pixels = int(full.sum())
-        if pixels < self.options.least_pixels:
-            if pixels:
-                skipped.append((view.name, label, f"only {pixels} pixels are visible"))
-            return None
-        known = shown.voted != NO_LABEL
-        if int(voted.sum()) < self.options.least_pixels:
-            voted, known = full, torch.ones_like(known)
-        best: tuple[float, float, MaskChoice, int] | None = None
-        for mask in [voted] if mask_iou(voted, full) > ALIKE else [voted, full]:
-            choice = self._masks(view, [innermost_point(mask)], trimmed_box(mask))
-            agreements = mask_ious(choice.masks & known, voted)
-            for index, (sure, agreement) in enumerate(
-                zip(choice.predicted_iou.tolist(), agreements, strict=True)
-            ):
-                # Weighted, as a label that is rendered from one side agrees best with a mask of that part.
-                weighted = agreement * sure * (1 if mask is voted else LESS_SURE)
-                if best is None or weighted > best[0]:
-                    best = weighted, agreement, choice, index
-        assert best is not None
-        _, agreement, choice, index = best
-        if agreement < self.options.least_iou:
-            skipped.append((view.name, label, f"the best mask has an IoU of {agreement:.2f}"))
-            return None
-        return _inside(choice, index)
+
+        def find_masks(points: Sequence[Point], box: Box | None) -> MaskChoice:
+            return self._masks(view, points, box)
+
+        logits = carried_mask(find_masks, shown, value, self.options)
+        if isinstance(logits, Tensor):
+            return logits
+        if logits:
+            skipped.append((view.name, label, logits))
+        return None
 
     def _masks(self, view: View, points: Sequence[Point], box: Box | None) -> MaskChoice:
         if self._embedding[0] != view.name:
@@ -297,15 +274,16 @@ class Propagation:
         given = self.segmenter.masks(self._embedding[1], points=list(points), box=box)
         return on_device(given, self.scene.device)
 
-    def _rendered(self, view: View, solution: Solution, count: int) -> _Shown:
-        """What labels below ``count`` show in a view; on the device of the scene."""
+    def _rendered(self, view: View, solution: Solution, known: Tensor, count: int) -> ShownLabels:
+        """What labels below ``count`` show in a view, those of ``known`` primitives, bool [N], apart; on the device of
+        the scene."""
         camera, time = view.camera.to(self.scene.device), view.time if self.scene.moves else None
         labels = label_map(self.scene, camera, solution.labels, count, time, **self._render)
-        if count == MAX_LABELS or not bool(solution.filled.any()):
-            return _Shown(labels, labels)
-        apart = solution.labels.masked_fill(solution.filled, count)
+        if count == MAX_LABELS or bool(known.all()):
+            return ShownLabels(labels, labels)
+        apart = solution.labels.masked_fill(~known, count)
         voted = label_map(self.scene, camera, apart, count + 1, time, **self._render)
-        return _Shown(labels, voted.masked_fill(voted == count, NO_LABEL))
+        return ShownLabels(labels, voted.masked_fill(voted == count, NO_LABEL))
 
     def _solved(self, votes: Votes) -> Solution:
         """Labels of all primitives; their neighbours are searched once."""
@@ -360,12 +338,6 @@ def check_prompt(prompt: Prompt, views: dict[str, View]) -> None:
             f"{prompt.view}: the box {' '.join(f'{edge:g}' for edge in prompt.box)} is empty.",
             "Give its upper left corner before its lower right one: X0 Y0 X1 Y1.",
         )
-
-
-def _inside(choice: MaskChoice, index: int) -> Tensor:
-    """Logits [H, W] of a mask, above 0 just where the mask is."""
-    logits = choice.logits[index].float()
-    return torch.where(choice.masks[index], logits.clamp_min(1e-6), logits.clamp_max(0))
 
 
 def _in_words(prompt: Prompt) -> str:

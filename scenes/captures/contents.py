@@ -67,7 +67,7 @@ class CaptureContents:
         images: every posed image, in any order.
         test_names: names of the images of the capture's own test split; None: it defines none.
         unused_names: names of images in neither split.
-        points: the point cloud; None: it is triangulated.
+        points: the point cloud; None: there is none, see `luxel.scenes.captures.initial_points.choice`.
         up: the world's up direction where the format defines it, [3].
         rule: origin of the split in words, where ``test_names`` is given.
         warnings: sentences for the user.
@@ -75,7 +75,7 @@ class CaptureContents:
             None: not known.
         name: of the capture; empty: that of its folder.
         pose_report: how sure estimated poses are, a clause; empty: the poses were given.
-        triangulated_names: names of the images from which points are triangulated where there are none; None: of all
+        triangulated_names: names of the images from which points are found where there are none; None: of all
             but those of the test split.
         used_files: files and folders of the capture that were read, besides images, their masks and depth maps.
         unused: what the capture holds that is not used, found by its format.

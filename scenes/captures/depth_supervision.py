@@ -68,7 +68,7 @@ def _compare_scale(capture: Capture) -> None:
     chosen = (
         [views[i] for i in np.unique(np.linspace(0, len(views) - 1, COMPARED).astype(int))] if views else []
     )
-    ratios = [against_points(view, capture.depths[view.name](), capture.points.xyz) for view in chosen]
+    ratios = [against_points(view, capture.depths[view.name](), capture.surface_points) for view in chosen]
     known = [ratio for ratio in ratios if np.isfinite(ratio)]
     if known and abs(np.median(known) - 1) > OFF:
         capture.warnings.append(
@@ -80,7 +80,9 @@ def _compare_scale(capture: Capture) -> None:
 def _add_points(capture: Capture, path: Path | None) -> None:
     """Adds the depth of points to that of the views."""
     tracks = {} if path is not None or capture.pose_report else _tracks(capture)
-    xyz = thinned(capture.points.xyz if path is None else load_points(path, double=True).xyz - capture.shift)
+    xyz = thinned(
+        capture.surface_points if path is None else load_points(path, double=True).xyz - capture.shift
+    )
     for view in capture.views:
         own = _of_view(view, tracks)
         depth = PointDepth(view.camera, xyz) if own is None else PointDepth(view.camera, own, seen=True)

@@ -34,6 +34,7 @@ from luxel.scenes.captures.images.images import (
 )
 from luxel.scenes.captures.images.mask_files import mask_folders
 from luxel.scenes.captures.images.masks import are_cutouts, find_masks, have_transparency, mask_of
+from luxel.scenes.captures.initial_points.origins import OF_CAPTURE, OF_DEPTH, POINT_USES, RANDOM
 from luxel.scenes.captures.lenses.stored_lenses import distorted_camera, lens_row
 from luxel.scenes.captures.panorama_options import PanoramaOptions
 from luxel.scenes.captures.panoramas.cutting import cut_panoramas
@@ -68,6 +69,7 @@ class Capture:
         format: name of the capture format.
         train, test: training views and held-out views, each in natural order of their names.
         points: point cloud from which primitives are initialised.
+        points_from: origin of the points, one of the constants of `luxel.scenes.captures.initial_points.origins`.
         holdout: the rule by which ``test`` was chosen, in words.
         cutout: whether views have alpha (coverage): an object without background.
         background: colour on which views are composited, RGB in [0, 1], white for cut-outs; None: no preference.
@@ -104,6 +106,12 @@ class Capture:
     depths: dict[str, DepthReader] = field(default_factory=dict)
     unused: list[Unused] = field(default_factory=list)
     shift: np.ndarray = field(default_factory=lambda: np.zeros(3))
+    points_from: str = OF_CAPTURE
+
+    @property
+    def surface_points(self) -> np.ndarray:
+        """Positions of the points that lie on surfaces, [P, 3]: none of random ones."""
+        return self.points.xyz[: 0 if self.points_from == RANDOM else None]
 
     @property
     def views(self) -> list[View]:
@@ -129,6 +137,7 @@ def open(
     depth_channel: str | None = None,
     shift: Sequence[float] | np.ndarray | None = None,
     far_cameras: str = "leave out",
+    points: str = "auto",
 ) -> Capture:
     """Opens a capture of any registered format, among them images, videos, COLMAP models and transforms.json.
 
@@ -162,6 +171,10 @@ def open(
         shift: what is subtracted from the coordinates, [3]; None: it is chosen, see `Capture`.
         far_cameras: "leave out": images from which the scene covers less than 8 pixels, as their cameras lie far from
             all others; "keep": nothing is left out, and far cameras count for the extent.
+        points: how initial points of captures with poses but without points and depth maps are found; "sweep": by a
+            plane sweep over small images, "random": at random in the cameras' views, of cut-outs in the visual hull,
+            "triangulate": by features and triangulation with pycolmap, which takes minutes, "auto": triangulated ones
+            where the cache holds them, else by a plane sweep. Where points are too few, random ones are added.
 
     Raises:
         CaptureError: the capture cannot be used; the message names the file and the remedy.
@@ -182,6 +195,8 @@ def open(
         raise CaptureError(
             f"far_cameras={far_cameras!r} is invalid.", f"Choose one of {', '.join(FAR_CAMERA_USES)}."
         )
+    if points not in POINT_USES:
+        raise CaptureError(f"points={points!r} is invalid.", f"Choose one of {', '.join(POINT_USES)}.")
     mask_use = "cutout" if cut_object and masks == "auto" else masks
     set_max_megapixels(max_megapixels)
     progress = on_progress or ignore_progress
@@ -228,18 +243,21 @@ def open(
     cam_to_world = np.stack([invert_rigid(source.world_to_cam) for source in contents.images])
     find_depths(root, contents.images)
     depths = depth_readers(contents.images, max_size, depth_values, depth_channel)
+    source = OF_CAPTURE
+    if contents.points is not None and points != "auto":
+        contents.warnings.append(f"The capture has points, so points={points!r} has no effect.")
     if contents.points is None:
-        from luxel.scenes.captures.poses.triangulate import starting_points
+        from luxel.scenes.captures.initial_points.choice import initial_points
 
         held, usable = contents.test_names or (), contents.triangulated_names
         known = [s for s in contents.images if s.name not in held and (usable is None or s.name in usable)]
         views = [view_of(source, straight[source.name], source.name, max_size) for source in known]
         metric = {} if depth_values == "inverse" else depths
-        contents.points = points_from_depth(views, metric, contents.warnings)
+        contents.points, source = points_from_depth(views, metric, contents.warnings), OF_DEPTH
         if contents.points is None:
             posed = [(view.camera, straight[view.name]) for view in views]
-            contents.points = starting_points(
-                root, contents, posed, cache_dir=cache_dir, on_progress=progress
+            contents.points, source = initial_points(
+                root, posed, contents.warnings, use=points, cache_dir=cache_dir, on_progress=progress
             )
     train, test, rule = _split(contents, holdout_every, readers, max_size, empty)
     if depths and any(readers[name].lens_retained for name in depths):
@@ -278,6 +296,7 @@ def open(
         depths={names[name]: reader for name, reader in depths.items() if not readers[name].lens_retained},
         unused=unused,
         shift=subtracted,
+        points_from=source,
     )
 
 

@@ -159,8 +159,11 @@ def no_structure_from_motion(monkeypatch: pytest.MonkeyPatch) -> None:
         xyz, rgb = surface_points(50)
         return Points(xyz.astype(np.float32), rgb)
 
+    def initial(*given: object, **options: object) -> tuple[Points, str]:
+        return points(), ""
+
     monkeypatch.setattr("luxel.scenes.captures.poses.sfm.estimate_poses", estimate)
-    monkeypatch.setattr("luxel.scenes.captures.poses.triangulate.starting_points", points)
+    monkeypatch.setattr("luxel.scenes.captures.initial_points.choice.initial_points", initial)
 
 
 @pytest.fixture(scope="module")

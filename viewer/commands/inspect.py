@@ -14,7 +14,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.runs.notices import visible
 from luxel.render.train.presets import preset
 from luxel.scenes.captures.panorama_options import PanoramaOptions
-from luxel.viewer.options import DepthValues, DeviceName, MaskUse, PoseUse, optional, pick_device
+from luxel.viewer.options import DepthValues, DeviceName, MaskUse, PointUse, PoseUse, optional, pick_device
 
 if TYPE_CHECKING:
     from luxel.scenes.captures.checks import Inspection
@@ -65,6 +65,8 @@ class Inspect(Options):
     """What depth maps hold, as for `luxel train`."""
     depth_channel: Annotated[str | None, optional("NAME")] = None
     """Channel of depth in OpenEXR files, as for `luxel train`."""
+    points: PointUse = "auto"
+    """Initial points of captures without points, as for `luxel train`."""
     estimate: bool = True
     """Estimate memory and time of a training here, from some steps that are measured in a few seconds."""
     preset: str = "default"
@@ -151,6 +153,7 @@ def facts_of(inspection: Inspection, expected: TrainingEstimate | None = None) -
     import numpy as np
 
     from luxel.scenes.captures.checks.coverage import azimuths, widest_gap
+    from luxel.viewer.progress import points_in_words
 
     capture, measures = inspection.capture, inspection.measures
     views = capture.views
@@ -159,7 +162,8 @@ def facts_of(inspection: Inspection, expected: TrainingEstimate | None = None) -
         "format": capture.format,
         "photographs": f"{len(views)}, of which {len(capture.test)} are held out ({capture.holdout})",
         "size": _sizes(inspection),
-        "points": f"{len(capture.points.xyz):,}; {visible} of {len(views)} images see some of them",
+        "points": points_in_words(capture).replace(" points", "", 1)
+        + (f"; {visible} of {len(views)} images see some of them" if len(capture.surface_points) else ""),
     }
     if capture.pose_report:
         facts["poses"] = capture.pose_report

@@ -34,10 +34,10 @@ BoxOption = tuple[str, Coordinate, Coordinate, Coordinate, Coordinate]
 class Segment(Options):
     """Labels the objects of a run: click an object in one view, and its primitives are found.
 
-    A segmenter turns the clicks into masks, the scene carries them to further views, and each primitive takes the label
-    with most votes. Without --name each click and each box is an object of its own; with one --name all of them are one
-    object; with as many names as clicks and boxes each gets its own, in the order clicks, then boxes. A name that the
-    run has already adds to that object; other objects stay.
+    A segmenter turns the clicks into masks, the scene carries them from view to view around the object, and each
+    primitive takes the label with most votes. Without --name each click and each box is an object of its own; with one
+    --name all of them are one object; with as many names as clicks and boxes each gets its own, in the order clicks,
+    then boxes. A name that the run has already adds to that object; other objects stay.
 
     With --masks the labels come from label maps: PNG files named after the views, at their size, with grey values 0 for
     the background, 1 to 254 for objects and 255 for no vote. Where train/a.jpg and test/a.jpg are views, a.png is of
@@ -72,8 +72,8 @@ class Segment(Options):
     """Find objects by a grid of points, merged over views."""
     kept: bool = False
     """Vote again from the masks that are retained, for example after the run was trained further."""
-    views: Annotated[int, Bounds(1, 1000)] = 8
-    """Views that the segmenter looks at, at most."""
+    views: Annotated[int, Bounds(1, 1000)] = 12
+    """Views whose masks vote, at most; up to as many again replace views whose masks disagree."""
     segmenter: SegmenterName = "mobile-sam"
     """What finds masks in an image: MobileSAM, or the true ids of a made-up scene."""
     solve: SolveOptions = field(default_factory=SolveOptions)

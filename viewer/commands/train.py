@@ -20,6 +20,7 @@ from luxel.viewer.options import (
     DeviceName,
     LensUse,
     MaskUse,
+    PointUse,
     PoseUse,
     Serve,
     optional,
@@ -111,6 +112,10 @@ class Train(Options):
     depth_points: Annotated[Path | None, optional("FILE")] = None
     """PLY file of points in the coordinates of the poses, such as a LiDAR scan, for --depth points or all; default: the
     points of the capture."""
+    points: PointUse = "auto"
+    """Initial points of captures with poses but without points. sweep: from a comparison of small images at planes, in
+    a second on a GPU; random: in the cameras' views; triangulate: by structure from motion, in minutes; auto:
+    triangulated ones of an earlier run, else sweep."""
     lens: LensUse = "undistort"
     """Of images with a fisheye or a distorted lens. undistort: they become pinhole images, cropped to 120 degrees;
     keep: they are trained as they are, with all that they show."""

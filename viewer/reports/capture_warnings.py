@@ -81,7 +81,7 @@ class CaptureWarnings:
         if not chosen:
             return findings
         some = replace(self._capture, train=chosen, test=[])
-        measures = measure(some.views, self._capture.points.xyz, self._go_on, workers=1)
+        measures = measure(some.views, self._capture.surface_points, self._go_on, workers=1)
         for check in CHECKS.values():
             self._go_on()
             if check is not check_coverage:  # which needs all views

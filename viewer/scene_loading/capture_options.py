@@ -27,7 +27,7 @@ class Origin:
     Args:
         path: absolute path of the capture.
         holdout_every, max_size, masks, max_megapixels, frames, cut_object, poses, panorama, depth_values, lens,
-            depth_channel: as in luxel.scenes.open.
+            depth_channel, points: as in luxel.scenes.open.
         depth_points: absolute path of a file of points that give depth; see luxel.scenes.supervise.
         shift, far_cameras: as in luxel.scenes.open; a run states what was subtracted from the coordinates of its
             capture, and those of versions that did not shift state nothing.
@@ -48,6 +48,7 @@ class Origin:
     depth_channel: str | None = None
     shift: tuple[float, float, float] | None = None
     far_cameras: str = "leave out"
+    points: str = "auto"
 
     @staticmethod
     def of(options: Any, path: str, holdout_every: int) -> Origin:
@@ -66,6 +67,7 @@ class Origin:
             _absolute(getattr(options, "depth_points", None)),
             getattr(options, "lens", "undistort"),
             options.depth_channel,
+            points=options.points,
         )
 
     def open(self, on_progress: Callable[[str, float], None] | None = None) -> Capture:
@@ -89,6 +91,7 @@ class Origin:
             depth_channel=self.depth_channel,
             shift=self.shift,
             far_cameras=self.far_cameras,
+            points=self.points,
             on_progress=on_progress,
         )
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from luxel.render.errors import LuxelError
 from luxel.render.fields.capture.exposure import Exposure
+from luxel.render.fields.capture.exposure_choice import exposure_of
 from luxel.render.fields.capture.extent import inner_box, nearest
 from luxel.render.fields.capture.posed_images import (
     Box,
@@ -19,6 +20,7 @@ from luxel.render.fields.capture.posed_images import (
     mean_scores,
     views_of,
 )
+from luxel.render.fields.capture.silhouettes import silhouette_box
 from luxel.render.fields.capture.sky import Sky, pixel_directions
 from luxel.render.fields.radiance_config import RadianceConfig
 from luxel.render.geometry.camera import Camera, View
@@ -42,7 +44,7 @@ class CaptureRays:
     It has no state that drawing needs: `sky` is a module of the field that owns this.
 
     Args:
-        config: the options ``extent``, ``exposure`` and ``batch``.
+        config: the options ``extent``, ``exposure`` and ``batch``; `begin` resolves the exposure.
         sky: colours by direction behind a full scene, or None.
 
     Attributes:
@@ -96,15 +98,18 @@ class CaptureRays:
             )
         points = None if transparent else given.points
         contracted = self.config.extent == "contracted"
-        box = given.box or (
-            inner_box(given.views, points, contracted)
-            if self.config.full_scene
-            else box_of(given.views, points)
-        )
+        if self.config.full_scene:
+            box = given.box or inner_box(given.views, points, contracted)
+        else:
+            box = given.box or box_of(given.views, points)
+            if transparent and given.box is None:
+                box = silhouette_box(self._images, [view.camera for view in given.views], box)
         if not all(low < high for low, high in zip(box[:3], box[3:], strict=True)):
             raise LuxelError(f"The box {list(box)} is empty.", "Give low x y z, then high x y z.")
         self._data = given
-        if self.config.exposure != "none":
+        if self.config.exposure == "auto":
+            self.config.exposure = "none" if self.config.full_scene else exposure_of(self._images)
+        if self.config.exposure in ("gain", "affine"):
             self.exposure = Exposure(self.config.exposure, len(given.views), device)
         fixed = None if transparent and given.random_background else given.background
         fixed = fixed if self.sky is None else (0.0, 0.0, 0.0)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor
-
-from luxel.render.fields.radiance_config import ExposureName
 
 WIDTHS = {"gain": 3, "affine": 12}  # parameters per image
 # Weight of half the sum of squares of an image's parameters. Exposures that vary with the direction of view and colours
@@ -30,7 +30,7 @@ class Exposure:
         table: [V, P], a leaf of autograd; `values` are what it stands for.
     """
 
-    def __init__(self, model: ExposureName, views: int, device: torch.device) -> None:
+    def __init__(self, model: Literal["gain", "affine"], views: int, device: torch.device) -> None:
         self.model = model
         self.table = torch.zeros(views, WIDTHS[model], device=device, requires_grad=True)
 

@@ -27,24 +27,28 @@ CASCADES = 5  # where nothing says how far a scene reaches
 MAX_BY_CAPTURE = 9
 # Up to 2^a pixels, tables of 2^b entries. Tables that exceed a GPU's caches cost several times as much a step.
 ENTRIES = ((25, 19), (27, 20), (28, 21), (30, 22), (32, 23), (math.inf, 24))
+APART = 0.5  # reach of the points of an object, of the distance of the nearest camera
 INNER, NEARLY_ALL = 80.0, 99.5  # per cent of the points in the innermost box, and in the outermost
 
 
 def adapted_to(config: RadianceConfig, data: PosedImages | Sequence[View]) -> RadianceConfig:
     """A configuration whose open options are chosen by a capture.
 
-    Images with alpha show an object, in a box; others a full scene.
+    Images with alpha show an object, in a box, and so do those of `is_object`; others a full scene.
     """
     given = data if isinstance(data, PosedImages) else PosedImages(list(data))
     views = given.views
     if not len(views):
         return config
     transparent = read_view(views[0])[0].shape[1] == 4
+    as_object = transparent
     if config.extent == "auto":
-        config = dataclasses.replace(config, extent="box" if transparent else "cascades")
+        surroundings = config.cascades is not None or config.growth is not None or bool(config.sky)
+        as_object = transparent or (not surroundings and is_object(views, given.points))
+        config = dataclasses.replace(config, extent="box" if as_object else "cascades")
     if config.extent == "box":
         return dataclasses.replace(
-            config, finest=FINEST if transparent and config.finest is None else config.finest
+            config, finest=FINEST if as_object and config.finest is None else config.finest
         )
     if config.cascades is None:
         config = dataclasses.replace(
@@ -63,6 +67,19 @@ def adapted_to(config: RadianceConfig, data: PosedImages | Sequence[View]) -> Ra
         sky=not transparent if config.sky is None else config.sky,
         log2_entries=entries if config.log2_entries is None else config.log2_entries,
     )
+
+
+def is_object(views: Sequence[View], points: Points | None) -> bool:
+    """Whether images without alpha show an object alone, with nothing behind it.
+
+    Nearly all points are nearer to their middle than `APART` times the distance of the nearest camera.
+    """
+    if points is None or not len(points.xyz):
+        return False
+    middle, reach = _reach(points)
+    eyes = np.stack([view.camera.position.double().numpy() for view in near_views(views)])
+    nearest_eye = float(np.linalg.norm(eyes - middle, axis=1).min())
+    return float(np.percentile(reach, NEARLY_ALL)) < APART * nearest_eye
 
 
 def finest_of(config: RadianceConfig, views: Sequence[View], points: Points | None = None) -> int:

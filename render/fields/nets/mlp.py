@@ -101,10 +101,15 @@ class Mlp(torch.nn.Module):
         device = self.weights.device
         return device.type == "cpu" or computed_anew(device, self.network._replace(precise=self.precise))
 
-    def matrices(self) -> list[Tensor]:
-        """Views of the weights as matrices [its outputs, its inputs], first layer first."""
+    def matrices(self, weights: Tensor | None = None) -> list[Tensor]:
+        """Views of the weights as matrices [its outputs, its inputs], first layer first.
+
+        Args:
+            weights: laid out as its own, [P]; None: its own.
+        """
         shapes = self.network.shapes()
-        parts = self.weights.split([after * before for after, before in shapes])
+        given = self.weights if weights is None else weights
+        parts = given.split([after * before for after, before in shapes])
         return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
 
     def extra_repr(self) -> str:

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from luxel.render.fields.application import Application
+from luxel.render.fields.nets.mlp import Mlp
+from luxel.render.fields.training.weight_balance import State, WeightBalance
 from luxel.render.ops.train.adam import adam_schedule, scheduled_adam_
 from luxel.render.replay import Replay
 from luxel.render.runs.checkpoints.checkpoint import Checkpoint
@@ -39,12 +41,16 @@ class FieldOptimizer:
     eps, which is scaled too. With ``sparse`` it skips entries of tables without gradient (Müller et al. 2022, section
     4). The running mean has no bias towards the first parameters (Kingma & Ba, section 3). A step whose gradients of
     weights are not finite, for example after overflow of half precision, changes nothing; nor does one whose gradients
-    of tables are not finite, with backends that hold these in half precision.
+    of tables are not finite, with backends that hold these in half precision. A `WeightBalance` retains the scale of
+    hidden layers.
 
     Auxiliary parameters have a tenth of the learning rate, 0 in the first twentieth of the run, and no running mean.
 
     Args:
         application: its parameters are on the device, and it has begun if it has auxiliary ones.
+
+    Attributes:
+        skipped: number of steps that changed nothing, on the device, int64 [1]; counted from 0 when a run is resumed.
     """
 
     def __init__(self, application: Application) -> None:
@@ -61,6 +67,10 @@ class FieldOptimizer:
         self._moved = [t.clone() if config.ema > 0 else t for t in self._means]
         self._first = [torch.zeros_like(p) for p in self._moved]
         self._second = [torch.zeros_like(p) for p in self._moved]
+        networks = [module for module in application.modules() if isinstance(module, Mlp)]
+        states = zip(self._moved, self._means, self._first, self._second, strict=True)
+        self._balance = WeightBalance(networks, self._shown, [State(*tensors) for tensors in states])
+        self.skipped = torch.zeros(1, dtype=torch.int64, device=device)
         self._auxiliary = application.auxiliary_parameters()
         self._auxiliary_moments = {
             name: (torch.zeros_like(p), torch.zeros_like(p)) for name, p in self._auxiliary.items()
@@ -96,6 +106,8 @@ class FieldOptimizer:
                 loss = self._replay.run(application.capture_key(), "step", self._work)
             else:
                 loss = self._work()
+            if self._balance.due(step):
+                self._balance.apply()
             application.after_step(step)
         return loss
 
@@ -172,6 +184,8 @@ class FieldOptimizer:
             finite = [gradients[i].isfinite().all() for i in self._watched]
             finite += [gradient.isfinite().all() for gradient in of_auxiliary]
             skip = torch.stack(finite).all().logical_not().to(torch.int32).reshape(1) if finite else None
+            if skip is not None:
+                self.skipped.add_(skip)
             for i in self._decays if config.weight_decay > 0 else ():
                 gradients[i] = gradients[i].add(self._moved[i], alpha=config.loss_scale * config.weight_decay)
             betas, eps = (config.beta1, config.beta2), config.eps * config.loss_scale

@@ -18,6 +18,7 @@ from luxel.render.fields.applications import application_type
 from luxel.render.fields.config import FieldConfig, config_of_run
 from luxel.render.fields.files import FIELD_FILE, save_field
 from luxel.render.fields.training.optimizer import FieldOptimizer, require_field_tensors
+from luxel.render.fields.training.skipped_steps import SkippedSteps
 from luxel.render.native import keep_freed_memory
 from luxel.render.runs.checkpoints.checkpoint import Checkpoint, CheckpointError, load_newest
 from luxel.render.runs.checkpoints.resume import (
@@ -95,6 +96,7 @@ class FieldTrainer(RunControls[int, FieldResult]):
         self.loss: float | None = None
         self.scores: dict[str, float] = {}
         self._readbacks = ReadbackQueue(self.device)
+        self._skipped = SkippedSteps(0 if start is None else start.step)
         if start is None:
             self.folder.require_new()
         self.application.begin(data, self.device)
@@ -205,7 +207,9 @@ class FieldTrainer(RunControls[int, FieldResult]):
         self.steps_done = step + 1
         report = self.steps_done % self.config.report_every == 0
         if report or self.steps_done % PULSE == 0:
-            self._readbacks.push(self.steps_done, loss if report else None)
+            self._readbacks.push(
+                self.steps_done, *((loss, self.optimizer.skipped) if report else (None, None))
+            )
         self._poll()
         return self.steps_done
 
@@ -277,13 +281,15 @@ class FieldTrainer(RunControls[int, FieldResult]):
 
     def _poll(self, wait: bool = False) -> None:
         for readback in self._readbacks.arrived(wait):
-            (loss,) = readback.tensors
-            if loss is not None:
-                self._take_loss(readback.step, float(loss))
+            loss, skipped = readback.tensors
+            if loss is not None and skipped is not None:
+                self._take_loss(readback.step, float(loss), int(skipped))
 
-    def _take_loss(self, step: int, loss: float) -> None:
+    def _take_loss(self, step: int, loss: float, skipped: int) -> None:
         self.loss = loss
-        self.folder.log({"step": step, "seconds": round(self.train_seconds, 3), "loss": loss})
+        lost = self._skipped.since_last(step, skipped)
+        entry = {"step": step, "seconds": round(self.train_seconds, 3), "loss": loss}
+        self.folder.log(entry | ({"skipped": lost} if lost else {}))
         if not math.isfinite(loss):
             raise LuxelError(
                 f"Training diverged at step {step}: the loss is {loss}.",

@@ -38,14 +38,16 @@ def _mean(values: Tensor, weight: Tensor | None) -> Tensor:
 
 
 def normals(images: StepImages) -> Tensor:
-    """The difference between the normals of surfels and those of their mean depth; a scalar."""
-    return normal_difference(images, mean_depth(images))
+    """The difference between the normals of surfels and those of their mean depth, by how they face; a scalar."""
+    return normal_difference(images, mean_depth(images), facing=True)
 
 
 def _counting(name: str, weight: str) -> Callable[[LossContext], float]:
-    """An option, where the term of that name counts; see `Loss.geometry_at`."""
+    """The weight in a step, where the term of that name counts; see `Loss.geometry_at` and `SurfelLoss.factor_at`."""
     return lambda context: (
-        getattr(context.loss, weight) if name in context.loss.geometry_at(context.progress) else 0.0
+        getattr(context.loss, weight) * context.loss.factor_at(context.progress)
+        if name in context.loss.geometry_at(context.progress)
+        else 0.0
     )
 
 

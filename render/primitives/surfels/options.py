@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from luxel.render.bounds import Rate, Share, Weight
+from luxel.render.bounds import PositiveShare, Rate, Share, Weight
 from luxel.render.primitives.gaussians.options import GaussianRates
-from luxel.render.primitives.training import Loss, counting
+from luxel.render.primitives.training import Loss, counting, exponential
 
 DISTORTION, NORMALS = "distortion", "normals"  # names of the terms of the geometry
 
@@ -31,6 +31,19 @@ class SurfelLoss(Loss):
     """Weight of the difference between normals of surfels and of the depth map; 0: off. 0.5 for meshes."""
     normal_from: Share = 0.25
     """Share of the run after which the normals count."""
+    geometry_final: PositiveShare = 1.0
+    """Factor on both weights at the end of the run, reached exponentially; 1: constant. 0.1 for meshes."""
+    geometry_final_from: Share = 0.7
+    """Share of the run after which both weights begin to fall."""
+
+    def factor_at(self, progress: float) -> float:
+        """Factor on both weights.
+
+        Args:
+            progress: share of the run that is done, in [0, 1].
+        """
+        late = max(0.0, progress - self.geometry_final_from) / max(1e-9, 1 - self.geometry_final_from)
+        return exponential(1.0, self.geometry_final, late)
 
     def geometry_at(self, progress: float) -> tuple[str, ...]:
         """The terms whose weight is above 0 and whose share of the run is over; see `Loss.geometry_at`."""

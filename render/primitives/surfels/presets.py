@@ -7,7 +7,7 @@ from luxel.render.primitives.spec import Preset
 PRESETS = {
     **OF_GAUSSIANS,
     "surface": Preset(
-        "smooth surfaces for meshes: distortion and normals in the loss, at a little less PSNR",
-        {"loss": {"distortion_weight": 5.0, "normal_weight": 0.5}, **LONG},
+        "smooth surfaces for meshes: distortion and normals in the loss until near the end, at a little less PSNR",
+        {"loss": {"distortion_weight": 5.0, "normal_weight": 0.5, "geometry_final": 0.1}, **LONG},
     ),
 }

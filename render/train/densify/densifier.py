@@ -121,6 +121,7 @@ class Densifier:
             config.seed,
             self._duration,
             self._coverage,
+            config.batch,
         )
         refinement = config.strategy.after_step(self.store, situation)
         if refinement is None:

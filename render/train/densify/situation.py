@@ -30,6 +30,7 @@ class Situation:
         seed: of the run, for draws that are functions of it and of the step.
         duration: time between the first and the last training image, 1 where that is 0.
         coverage: share of the pixels that show the scene, likewise 1.
+        batch: views a step, of which the loss is the mean.
     """
 
     step: int
@@ -44,6 +45,7 @@ class Situation:
     seed: int = 0
     duration: float = 1.0
     coverage: float = 1.0
+    batch: int = 1
 
 
 @dataclass

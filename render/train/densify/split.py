@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from luxel.render.bounds import Bounds, Count, Positive, Share, Steps, StepsOrNever, Weight
+from luxel.render.bounds import Bounds, Count, Positive, PositiveShare, Share, Steps, StepsOrNever, Weight
+from luxel.render.primitives.training import exponential
 from luxel.render.train.densify.strategy import Strategy
 from luxel.render.train.step.schedules import Window
 
@@ -40,8 +41,8 @@ class SplitStrategy(Strategy):
     """Share of the pixels of the scene that show detail in sharp images. Where fewer do, `pixels_each` is divided
     by the square root of their ratio: soft images carry fewer Gaussians still; 0: they do not."""
     grow_grad2d: Positive = 2.6e-4
-    """Mean absolute screen gradient (per half image size) above which a Gaussian is split, in runs of up to 7,000
-    steps."""
+    """Mean absolute screen gradient of the loss of a view (per half image size) above which a Gaussian is split, in
+    runs of up to 7,000 steps."""
     finer_power: Share = 0.38
     """Longer runs can fit more: `grow_grad2d` is multiplied by (7,000 / steps) to this power; 0: it is the same."""
     growth: Annotated[float, Bounds(0, 100)] = 0.1
@@ -49,6 +50,9 @@ class SplitStrategy(Strategy):
     growth_until: Share = 0.5
     """Share of the time between `refine_start` and `refine_stop` over which growth is spread: until then, the count
     grows at each refinement by the factor that would reach the cap at the end of it; 0: by `growth` from the start."""
+    late_factor: PositiveShare = 1.0
+    """Factor on `grow_grad2d` at `refine_stop`, reached exponentially after that share of the time: where the cap is
+    not reached by then, splits become finer; 1: they do not."""
     prune_opacity: Annotated[float, Bounds(0, 0.5, below=True)] = 0.005
     """Gaussians less opaque than this are removed."""
     noise: Annotated[float, Bounds(0, 10**18, stated=False)] = 5e6
@@ -69,6 +73,7 @@ class SplitStrategy(Strategy):
     first_opacity: ClassVar[float] = 0.5
     follows_images: ClassVar[bool] = True
     absolute: ClassVar[bool] = True  # pyright: ignore[reportIncompatibleVariableOverride]
+    sums_views: ClassVar[bool] = True
 
     def penalties(self, coverage: float) -> tuple[float, float]:
         """Weights of mean opacity and mean scale in the loss, for images of which the scene covers that share."""
@@ -115,8 +120,8 @@ class SplitStrategy(Strategy):
         import torch
 
         stats = now.statistics
-        threshold = self.grow_grad2d * min(1.0, FEW_STEPS / now.steps) ** self.finer_power
-        pull = stats.abs_grad_norm / stats.visible.clamp_min(1) / threshold
+        # The loss is a mean over the views of a step.
+        pull = now.batch * stats.abs_grad_norm / stats.visible.clamp_min(1) / self.threshold_at(now)
         pull = torch.where(lives, pull.nan_to_num(0.0, 0.0, 0.0), 0.0)
         high = pull > 1
         alive, above = (int(x) for x in torch.stack([lives.sum(), high.sum()]).tolist())
@@ -125,6 +130,17 @@ class SplitStrategy(Strategy):
         if number == above:
             return high.nonzero()[:, 0]
         return pull.argsort(descending=True, stable=True)[:number]
+
+    def threshold_at(self, now: Situation) -> float:
+        """Absolute gradient above which a Gaussian is split; see `grow_grad2d`, `finer_power` and `late_factor`."""
+        threshold = self.grow_grad2d * min(1.0, FEW_STEPS / now.steps) ** self.finer_power
+        stop, spread = self.window(now.steps).stop, self.spread_until(now.steps)
+        return threshold * exponential(1.0, self.late_factor, (now.clock - spread) / max(1.0, stop - spread))
+
+    def spread_until(self, steps: int) -> float:
+        """Step until which growth is spread in a run of ``steps`` steps."""
+        window = self.window(steps)
+        return window.start + self.growth_until * (window.stop - window.start)
 
     def limit(self, now: Situation) -> int:
         """By `cap_max`, or else by the detail of the images."""
@@ -139,9 +155,7 @@ class SplitStrategy(Strategy):
 
     def growth_at(self, now: Situation, count: int, cap: int) -> float:
         """Largest share by which ``count`` grows at a refinement, on its way to ``cap``; see `growth_until`."""
-        window = self.window(now.steps)
-        end = window.start + self.growth_until * (window.stop - window.start)
-        left = max(1.0, (end - now.clock) / window.every)
+        left = max(1.0, (self.spread_until(now.steps) - now.clock) / self.window(now.steps).every)
         return min(self.growth, max(0.0, (cap / max(1, count)) ** (1 / left) - 1))
 
 

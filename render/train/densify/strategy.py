@@ -24,6 +24,8 @@ class Strategy(Options, ABC):
         noise: strength of random moves of Gaussians, times the learning rate of the centres; 0: none.
         follows_images: whether it needs `ImageContent` of the training images.
         absolute: whether statistics hold per-pixel absolute gradients too (AbsGS, Ye et al. 2024).
+        sums_views: of the views of a step, statistics add up; else the largest of each number counts once, as in Duan
+            et al. 2024.
     """
 
     about: ClassVar[str] = ""
@@ -31,6 +33,7 @@ class Strategy(Options, ABC):
     noise = 0.0
     follows_images: ClassVar[bool] = False
     absolute = False
+    sums_views: ClassVar[bool] = False
 
     def penalties(self, coverage: float) -> tuple[float, float]:
         """Weights of mean opacity and mean scale (as a share of the scene extent) in the loss.

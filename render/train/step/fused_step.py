@@ -199,7 +199,7 @@ def fused_step(
         **switches,
         penalty_factor=context.store.inverse_count,
         statistics=context.statistics.data if schedule.counts else None,
-        largest_of_views=views > 1,  # as Duan et al. 2024 do
+        largest_of_views=views > 1 and not config.strategy.sums_views,
         skip=context.status[1:2],
     )
     maps.cameras_backward(of_cameras)

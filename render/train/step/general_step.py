@@ -196,8 +196,11 @@ def _through(frame: Frame) -> Tensor:
 
 
 def _add_statistics(context: StepContext, stats: Sequence[Tensor]) -> None:
-    """Adds the statistics of a step for densification; of several views the maximum (Duan et al. 2024)."""
-    step = torch.where(context.status[1] == 0, _largest(stats), 0.0)
+    """Adds the statistics of a step for densification; of several views their sum or the maximum, see `Strategy`."""
+    largest = _largest(stats)
+    if context.config.strategy.sums_views and len(stats) > 1:
+        largest = torch.cat([torch.stack(list(stats)).sum(0)[:, :3], largest[:, 3:]], dim=1)
+    step = torch.where(context.status[1] == 0, largest, 0.0)
     stored = context.statistics.data[: step.shape[0]]
     stored[:, :3].add_(step[:, :3])
     stored[:, 3].clamp_(min=step[:, 3])  # a size: 0 changes nothing

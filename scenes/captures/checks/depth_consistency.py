@@ -22,7 +22,9 @@ def depth_ratios(capture: Capture) -> dict[str, float]:
     """Depth of the maps of views over that of the points, medians by name of the view; only where they are known."""
     views = [view for view in capture.views if view.name in capture.depths]
     views = views[:: -(-len(views) // MAX_VIEWS) or 1]
-    out = {view.name: against_points(view, capture.depths[view.name](), capture.points.xyz) for view in views}
+    out = {
+        view.name: against_points(view, capture.depths[view.name](), capture.surface_points) for view in views
+    }
     return {name: ratio for name, ratio in out.items() if np.isfinite(ratio)}
 
 

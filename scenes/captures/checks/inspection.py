@@ -56,6 +56,6 @@ def inspect(capture: Capture, on_progress: Callable[[str, float], None] | None =
         on_progress: called with (stage, fraction done in [0, 1]).
     """
     say = on_progress or (lambda stage, share: None)
-    measures = measure(capture.views, capture.points.xyz, lambda share: say("measuring images", share))
+    measures = measure(capture.views, capture.surface_points, lambda share: say("measuring images", share))
     findings = [finding for check in CHECKS.values() for finding in check(capture, measures)]
     return Inspection(capture, measures, findings)

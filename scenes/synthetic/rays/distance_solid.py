@@ -32,7 +32,7 @@ RAYS_AT_ONCE = {"cuda": 1 << 23, "cpu": 1 << 18}  # of images that are traced to
 class DistanceSolid:
     """A union of shapes, each grown by a rounding, without what is carved out.
 
-    The distance is exact outside near the surface, but for edges of what is carved, and nowhere more than the true one.
+    The distance is exact outside near the surface, but for edges of what is carved, and never more than the true one.
 
     Args:
         added: the union; balls, boxes, cylinders and tori.

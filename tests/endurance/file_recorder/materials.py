@@ -41,7 +41,7 @@ def write_materials(folder: Path) -> None:
 
 
 def write_posed(folder: Path) -> None:
-    """The packaged capture, cut to some views and without its points, which are triangulated when it is opened."""
+    """The packaged capture, cut to some views and without its points, which are found when it is opened."""
     import luxel.scenes
 
     package = Path(luxel.scenes.__path__[0]) / "data" / "tankard-tiny"

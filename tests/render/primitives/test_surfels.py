@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import log
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,13 +16,14 @@ from luxel.render.geometry.camera import Camera, Points
 from luxel.render.ops.train.langevin_noise import langevin_noise_
 from luxel.render.ops.train.relocate import relocate_
 from luxel.render.primitives import Gaussians, Surfels
-from luxel.render.primitives.depth_normals import normal_difference
+from luxel.render.primitives.depth_normals import depth_normals, normal_difference
 from luxel.render.primitives.gaussians import quat_to_matrix
 from luxel.render.primitives.gaussians4d import matrix_to_quat
+from luxel.render.primitives.planes import local_rays
 from luxel.render.primitives.similarity import Similarity
 from luxel.render.primitives.surfels import SurfelLoss, neighbour_quats
 from luxel.render.primitives.surfels.geometry import DISTORTION, NORMALS, TERMS, distortion, mean_depth
-from luxel.render.primitives.terms import StepImages
+from luxel.render.primitives.terms import LossContext, StepImages
 from luxel.render.raster.rasterize import rasterize
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.split import split_in_two
@@ -239,6 +242,47 @@ def test_normals_of_one_plane_agree_with_its_depth(toy_camera):
     assert g_depth.isfinite().all() and g_depth.abs().max() > 0
 
 
+@pytest.mark.parametrize("factor", [1e-3, 1e3])
+def test_the_losses_of_the_geometry_do_not_depend_on_the_unit(toy_camera: Any, factor: float):
+    """Their values and gradients, of a scene and cameras of 1000 times or a thousandth of the size."""
+    surfels, camera = random_surfels(60, seed=12), toy_camera(40, 30, dtype=D)
+    surfels.opacity_logits += 2.0
+    surfels = well_observed(surfels, camera)
+    pose = camera.world_to_cam.clone()
+    pose[:3, 3] *= factor
+    larger = surfels.transformed(Similarity(scale=factor))
+    other = replace(camera, world_to_cam=pose, near=factor * camera.near, far=factor * camera.far)
+    losses, gradients = zip(*(losses_of(s, c) for s, c in ((surfels, camera), (larger, other))), strict=True)
+    assert (losses[0] > 1e-4).all()
+    torch.testing.assert_close(losses[1], losses[0], rtol=1e-10, atol=0)
+    for name, gradient in gradients[0].items():
+        scale = 1 / factor if name == "means" else 1.0
+        torch.testing.assert_close(
+            gradients[1][name], scale * gradient, rtol=1e-7, atol=1e-10 * scale * float(gradient.abs().max())
+        )
+
+
+def losses_of(surfels: Surfels, camera: Camera) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """The values of all terms, and the gradient of their sum by what shapes surfels."""
+    leaves = {name: t.detach().requires_grad_() for name, t in surfels.tensors().items()}
+    frame = rasterize(Surfels(**leaves), camera, depth=True, normals=True)
+    assert frame.depth is not None and frame.square_depth is not None and frame.normals is not None
+    assert frame.transmittance is not None
+    images = StepImages(
+        depth=(frame.depth * frame.alpha)[None],
+        square=frame.square_depth[None],
+        normals=frame.normals[None],
+        transmittance=frame.transmittance[None],
+        weight=None,
+        world_to_cam=camera.world_to_cam[None],
+        intrinsics=camera.calibration[None],
+    )
+    values = torch.stack([value for term in TERMS if (value := term.apply(images)) is not None])
+    shapes = {name: leaves[name] for name in ("means", "quats", "log_scales", "opacity_logits")}
+    gradients = torch.autograd.grad(values.sum(), list(shapes.values()))
+    return values.detach(), dict(zip(shapes, gradients, strict=True))
+
+
 def test_nothing_covered_has_no_geometry():
     zero = torch.zeros(2, 5, 7, requires_grad=True)
     one = torch.ones(2, 5, 7, requires_grad=True)
@@ -254,3 +298,83 @@ def test_terms_begin_at_their_share_of_the_run():
     loss = SurfelLoss(distortion_weight=1.0, normal_weight=0.5, distortion_from=0.2, normal_from=0.6)
     assert [loss.geometry_at(p) for p in (0.0, 0.2, 0.7)] == [(), (DISTORTION,), (DISTORTION, NORMALS)]
     assert SurfelLoss().geometry_at(1.0) == ()
+
+
+def test_both_weights_fall_at_the_end_of_the_run():
+    loss = SurfelLoss(
+        distortion_weight=4.0,
+        normal_weight=0.5,
+        normal_from=0.6,
+        geometry_final=0.01,
+        geometry_final_from=0.5,
+    )
+    factors = [loss.factor_at(p) for p in (0.0, 0.5, 0.75, 1.0)]
+    assert factors == pytest.approx([1.0, 1.0, 0.1, 0.01])
+    weights = {
+        p: [term.weight(LossContext(loss, (0.0, 0.0), False, p)) for term in TERMS]
+        for p in (0.05, 0.2, 0.75, 1.0)
+    }
+    assert weights[0.05] == [0, 0] and weights[0.2] == [4.0, 0]
+    assert weights[0.75] == pytest.approx([0.4, 0.05]) and weights[1.0] == pytest.approx([0.04, 0.005])
+    assert SurfelLoss().factor_at(1.0) == 1.0
+    late = SurfelLoss(geometry_final=0.25, geometry_final_from=1.0)
+    assert [late.factor_at(p) for p in (0.0, 0.5, 1.0)] == [1.0, 1.0, 1.0]
+
+
+def flat_images(z: torch.Tensor, normals: torch.Tensor) -> StepImages:
+    """Images of opaque surfaces of depths z [H, W], viewed along z with rays of small angles, with rendered normals."""
+    height, width = z.shape
+    intrinsics = torch.tensor([[200.0, 200.0, width / 2, height / 2]], dtype=D)
+    return StepImages(
+        depth=z[None],
+        square=z.square()[None],
+        normals=normals.expand(1, height, width, 3),
+        transmittance=torch.zeros(1, height, width, dtype=D),
+        weight=None,
+        world_to_cam=torch.eye(4, dtype=D)[None],
+        intrinsics=intrinsics,
+    )
+
+
+def test_normals_count_by_how_a_surface_faces_the_camera():
+    """On a slanted plane by the cosine; at a step between two depths, where none is, hardly."""
+    normal = torch.nn.functional.normalize(torch.tensor([0.0, 3.0, -4.0], dtype=D), dim=0)
+    rays = local_rays(flat_images(torch.ones(8, 10, dtype=D), normal).intrinsics, 10, 8)[0]
+    z = -4.0 / (rays @ normal)  # the plane n . x = -4
+    shown = torch.tensor([0.6, 0.0, -0.8], dtype=D)  # rendered normals, not those of the plane
+    images = flat_images(z, shown)
+    inner = torch.nn.functional.normalize(rays, dim=-1)[1:-1, 1:-1]
+    expected = (1 - shown @ normal) * -(inner @ normal).mean()
+    torch.testing.assert_close(normal_difference(images, images.depth, facing=True), expected)
+    step = torch.full((8, 10), 4.0, dtype=D)
+    step[:, 5:] = 5.0
+    images = flat_images(step, torch.tensor([0.0, 0.0, -1.0], dtype=D))
+    flat, faced = (float(normal_difference(images, images.depth, facing=f)) for f in (False, True))
+    assert flat > 0.2 and faced < 0.05 * flat
+
+
+def test_gradients_of_facing_normals_in_double():
+    """By depth, rendered normals and transmittance, with the cosine as a constant."""
+    generator = torch.Generator().manual_seed(5)
+    z = 4 + 0.02 * torch.rand(1, 6, 7, generator=generator, dtype=D)
+    turned = torch.nn.functional.normalize(
+        torch.tensor([0.0, 0.0, -1.0], dtype=D) + 0.3 * torch.randn(1, 6, 7, 3, generator=generator, dtype=D),
+        dim=-1,
+    )
+    through = 0.3 * torch.rand(1, 6, 7, generator=generator, dtype=D)
+    images = flat_images(z[0], turned)
+    at = depth_normals(z, images.world_to_cam, images.intrinsics)
+    rays = local_rays(images.intrinsics, 7, 6)[:, 1:-1, 1:-1]
+    cosines = torch.nn.functional.pad(-torch.nn.functional.cosine_similarity(rays, at, dim=-1), (1, 1, 1, 1))
+
+    def loss(depth: torch.Tensor, normals: torch.Tensor, transmittance: torch.Tensor) -> torch.Tensor:
+        return normal_difference(
+            images._replace(normals=normals, transmittance=transmittance), depth, cosines
+        )
+
+    leaves = [t.clone().requires_grad_() for t in (z, turned, through)]
+    assert torch.autograd.gradcheck(loss, leaves)
+    expected = torch.autograd.grad(loss(*leaves), leaves)
+    made = images._replace(normals=leaves[1], transmittance=leaves[2])
+    actual = torch.autograd.grad(normal_difference(made, leaves[0], facing=True), leaves)
+    torch.testing.assert_close(actual, expected)

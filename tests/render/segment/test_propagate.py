@@ -20,12 +20,10 @@ from luxel.render.segment import (
     PropagateOptions,
     Propagation,
     Segmenter,
-    ViewWeights,
     auto_prompts,
 )
 from luxel.render.segment.mask_choice import best_for
-from luxel.render.segment.mask_prompt import innermost_point, trimmed_box
-from luxel.render.segment.next_view import next_view
+from luxel.render.segment.mask_prompt import innermost_point, spread_points, trimmed_box
 from luxel.render.segment.propagate import changed_share
 
 
@@ -106,17 +104,6 @@ def test_no_prompts(solids_scene: MadeUpScene):
         Propagation(solids_scene.gaussians, solids_scene.views, solids_scene.segmenter(), []).run()
 
 
-def test_the_next_view_shows_the_object_and_another_side(solids_scene: MadeUpScene):
-    made = solids_scene
-    weights = ViewWeights(made.gaussians, made.views)
-    chosen = next_view(weights, ["r_000"], (made.solids == 1).to(torch.uint8), 2)
-    assert chosen is not None
-    assert chosen.name in {"r_003", "r_004", "r_005", "r_006", "r_007"}  # r_001 and r_009 are beside r_000
-    everything = [view.name for view in made.views]
-    assert next_view(weights, everything, (made.solids == 1).to(torch.uint8), 2) is None
-    assert next_view(weights, [], torch.zeros_like(made.solids), 2) is None
-
-
 def test_prompts_from_masks():
     mask = torch.zeros(200, 300, dtype=torch.bool)
     mask[40:120, 50:150] = True
@@ -124,6 +111,11 @@ def test_prompts_from_masks():
     assert trimmed_box(mask) == pytest.approx((50, 40, 150, 120), abs=2)
     x, y, positive = innermost_point(mask)
     assert positive and (x, y) == pytest.approx((100, 80), abs=12)
+    points = spread_points(mask, 3)
+    assert points[0] == innermost_point(mask) and len(set(points)) == 3
+    assert all(bool(mask[int(y), int(x)]) for x, y, _ in points)
+    assert len(spread_points(torch.ones(1, 1, dtype=torch.bool), 3)) == 1
+    assert spread_points(torch.zeros(9, 9, dtype=torch.bool), 3) == []
     ring = torch.zeros(40, 40, dtype=torch.bool)
     ring[5:35, 5:35] = True
     ring[10:30, 8:32] = False
@@ -231,11 +223,68 @@ class LostInOneView:
 
 def test_a_view_without_votes_does_not_end_the_search(solids_scene: MadeUpScene):
     made, segmenter = solids_scene, LostInOneView(solids_scene.segmenter())
-    options = PropagateOptions(views=4)
+    options = PropagateOptions(views=4, least_change=0)
     result = Propagation(made.gaussians, made.views, segmenter, clicks(made, ["r_000"]), options).run()
-    maps = list(result.maps.values())
-    assert bool((maps[1] == NO_LABEL).all()) and not bool((maps[2] == NO_LABEL).all())
-    assert len(result.changes) == len(maps) - 2
+    silent = [bool((maps == NO_LABEL).all()) for maps in result.maps.values()]
+    assert silent == [False, True, False, False, False]  # another view replaces the silent one
+    assert len(result.changes) == 3
+    assert mean_iou(made, result.solution.labels, slice(None)) > 0.8
+
+
+class LostElsewhere(LostInOneView):
+    """A segmenter that finds a corner of all images but the first."""
+
+    def embed(self, image: np.ndarray) -> tuple[bool, np.ndarray]:
+        lost, image = super().embed(image)
+        return lost or self.embedded > 2, image
+
+
+def test_views_without_votes_are_replaced_by_as_many_at_most(solids_scene: MadeUpScene):
+    made = solids_scene
+    options = PropagateOptions(views=3)
+    result = Propagation(
+        made.gaussians, made.views, LostElsewhere(made.segmenter()), clicks(made, ["r_000"]), options
+    ).run()
+    assert len(result.maps) == 6 and not result.changes
+
+
+def test_equal_searches_end_in_equal_labels(solids_scene: MadeUpScene):
+    made, options = solids_scene, PropagateOptions(views=4)
+    first, second = (
+        Propagation(made.gaussians, made.views, made.segmenter(1.0), clicks(made, ["r_000"]), options).run()
+        for _ in range(2)
+    )
+    assert list(first.maps) == list(second.maps)
+    assert torch.equal(first.solution.labels, second.solution.labels)
+
+
+class TwoStripes:
+    """A segmenter that is sure of the upper part of its mask only."""
+
+    def embed(self, image: np.ndarray) -> tuple[int, ...]:
+        return image.shape[:2]
+
+    def masks(
+        self, embedding: tuple[int, ...], points: Sequence[Point], box: Box | None = None
+    ) -> MaskChoice:
+        logits = torch.full((1, *embedding), -5.0)
+        logits[:, :40] = 5
+        logits[:, 40:50] = 0.5
+        return MaskChoice(logits > 0, logits, torch.ones(1))
+
+
+def test_pixels_that_may_be_on_either_side_of_a_border_have_no_vote(solids_scene: MadeUpScene):
+    made = solids_scene
+    prompt = Prompt(1, "r_000", ((*made.click(1, "r_000"), True),))
+    result = Propagation(made.gaussians, made.views, TwoStripes(), [prompt], PropagateOptions(views=1)).run()
+    rows = result.maps["r_000"].unbind()
+    assert [int(row.unique()) for row in (rows[0], rows[39], rows[40], rows[49], rows[50])] == [
+        1,
+        1,
+        NO_LABEL,
+        NO_LABEL,
+        0,
+    ]
 
 
 def test_what_no_view_has_voted_for_prompts_nothing(solids_scene: MadeUpScene):
@@ -246,11 +295,11 @@ def test_what_no_view_has_voted_for_prompts_nothing(solids_scene: MadeUpScene):
         made.gaussians, made.views, made.segmenter(), prompts, PropagateOptions(views=1)
     ).run()
     view = max(made.views[1:], key=lambda view: int((made.ids[view.name] == 1).sum()))
-    none = torch.zeros_like(result.solution.filled)
-    plain = propagation._rendered(view, result.solution._replace(filled=none), made.count)
+    everything = torch.ones_like(result.solution.filled)
+    plain = propagation._rendered(view, result.solution, everything, made.count)
     assert plain.voted is plain.labels
-    unseen = result.solution.labels == 1  # as if no view had seen the first solid
-    shown = propagation._rendered(view, result.solution._replace(filled=unseen), made.count)
+    known = result.solution.labels != 1  # as if no view had seen the first solid
+    shown = propagation._rendered(view, result.solution, known, made.count)
     assert torch.equal(shown.labels, plain.labels)
     hidden = shown.voted == NO_LABEL
     assert torch.equal(shown.voted[~hidden], shown.labels[~hidden])

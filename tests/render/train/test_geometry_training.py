@@ -156,6 +156,9 @@ def test_presets_and_resuming_with_the_losses(tmp_path: Path, name: str) -> None
     assert chosen.normal_weight > 0 and getattr(chosen, FIRST[name]) > 0
     capture = Moving(0.0)
     config = geometry(capture.config(name, steps=40))
+    if name == "surfels":
+        loss: Any = config.loss
+        loss.geometry_final, loss.geometry_final_from = 0.1, 0.2  # weights of their own in each step
     assert_resumed_alike(capture, config, tmp_path, every=15, stop=17)
 
 

@@ -15,11 +15,10 @@ from luxel import scenes
 from luxel.render.geometry.camera import Points
 from luxel.render.primitives import Gaussians
 from luxel.scenes.captures import open_capture
-from luxel.scenes.captures.capture_format import CaptureContents
 from luxel.scenes.captures.colmap_process.triangulation import MatchedImages, triangulated
 from luxel.scenes.captures.formats.colmap import read_colmap
 from luxel.scenes.captures.formats.transforms import read_transforms
-from luxel.scenes.captures.poses import triangulate
+from luxel.scenes.captures.initial_points import choice, triangulation_cache
 from luxel.scenes.captures.registry import CAPTURE_FORMATS, register_capture_format
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import load_points, save_points
@@ -88,12 +87,14 @@ def test_an_image_that_a_model_lists_twice(tmp_path: Path) -> None:
 def test_points_that_cannot_be_triangulated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ends in a warning that names the reason, and random points."""
     nothing = Points(np.zeros((0, 3), np.float32), np.zeros((0, 3), np.uint8))
-    monkeypatch.setattr(triangulate, "_within_masks", lambda points, posed: points)
-    monkeypatch.setattr(triangulate, "triangulate", lambda *_: nothing)
-    monkeypatch.setattr(triangulate, "scatter", lambda posed: nothing)
-    contents = CaptureContents("a test", [])
-    triangulate.starting_points(tmp_path, contents, [], cache_dir=tmp_path, on_progress=lambda *_: None)
-    assert "No points could be triangulated" in str(contents.warnings[0])
+    monkeypatch.setattr(triangulation_cache, "within_masks", lambda points, posed: points)
+    monkeypatch.setattr(triangulation_cache, "triangulate", lambda *_: nothing)
+    monkeypatch.setattr(choice, "scatter", lambda posed: nothing)
+    warnings: list[str] = []
+    choice.initial_points(
+        tmp_path, [], warnings, use="triangulate", cache_dir=tmp_path, on_progress=lambda *_: None
+    )
+    assert "No points could be triangulated" in warnings[0] and "random points" in warnings[1]
 
 
 def test_a_triangulation_that_fails(tmp_path: Path) -> None:

@@ -49,10 +49,10 @@ def test_what_is_carved_is_empty_and_textures_need_balls() -> None:
         DistanceSolid([ball], [stretched])
 
 
-def test_a_ball_has_the_depth_and_the_coverage_of_a_ball() -> None:
+def test_a_ball_has_the_depth_and_the_coverage_of_a_ball(device: torch.device) -> None:
     radius, away, side = 0.6, 3.0, 96
     camera = Camera.look_at([0, -away, 0], [0, 0, 0], (0.0, 0.0, 1.0), fov_y=0.6, width=side, height=side)
-    solid = DistanceSolid([StaticSolid(ELLIPSOID, (radius,) * 3, (0, 0, 0), GREY)])
+    solid = DistanceSolid([StaticSolid(ELLIPSOID, (radius,) * 3, (0, 0, 0), GREY)], device=device)
     image, depth = solid.render(camera, samples=2)
     assert image.shape == (side, side, 4) and depth.shape == (2 * side, 2 * side)
     focal = float(camera.intrinsics[0])

@@ -55,6 +55,7 @@ OPTIONS: dict[str, list[str] | str] = {
     "--device": ["render", "SCENE", "--out", "NEW", *FRAMES, "--device", "auto"],
     "--field": ["train", "DATA", "--field", "image", "--run", "NEW", *SHORT, *TABLE],
     "--force": "tests/viewer/bench/test_bench_report.py::test_comparing_reports",
+    "--keep": "tests/viewer/bench/test_bench_strangers.py::test_the_command_prints_its_seed_and_what_did_not_run",
     "--keep-non-finite": ["view", "SCENE", "--keep-non-finite", "--port", "0", *CPU],
     "--height": ["render", "SCENE", "--out", "NEW", "--frames", "2", "--width", "16", "--height", "12", *CPU],
     "--holdout-every": ["eval", "RUN", "--holdout-every", "4", "--no-lpips", *CPU],

@@ -92,11 +92,14 @@ int backward_half(const luxel_mlp_args& args, char* workspace, const Parts& part
   return sum_runs_of_weights(args, of_runs);
 }
 
+// Whether all layers have at most 64 inputs and outputs.
+bool narrow(const luxel_mlp_args& args) { return larger(args.inputs, larger(args.width, args.outputs)) <= 64; }
+
 int backward_precise(const luxel_mlp_args& args, char* workspace, const Parts& parts) {
   const MlpPreciseGradients sums = {reinterpret_cast<float*>(workspace), reinterpret_cast<float*>(workspace + parts.last)};
   auto* const of_runs = reinterpret_cast<float*>(workspace + parts.sums);
-  if (launch("mlp_bwd, precise", mlp_precise_bwd_kernel, blocks_for(args.count, kPreciseRows), kPreciseThreads, 0, args.stream,
-             args, sums) < 0)
+  const auto kernel = narrow(args) ? mlp_precise_bwd_kernel<64> : mlp_precise_bwd_kernel<LUXEL_MLP_WIDEST>;
+  if (launch("mlp_bwd, precise", kernel, blocks_for(args.count, kPreciseRows), kPreciseThreads, 0, args.stream, args, sums) < 0)
     return -1;
   if (!args.g_weights) return 0;
   if (launch("mlp_bwd, precise weights", mlp_precise_weights_kernel, runs_and_layers(args), kWeightThreads, 0, args.stream, args,
@@ -133,8 +136,8 @@ int luxel_mlp_fwd(const luxel_mlp_args* args) {
   }
   if (anew(*args)) return launch_network(*args, rows_of(*args, args->x), nullptr);
   if (!args->precise) return run_chain_of_width<false>(*args, MlpSumGradients{});
-  return launch("mlp, precise", mlp_precise_fwd_kernel, blocks_for(args->count, kPreciseRows), kPreciseThreads, 0, args->stream,
-                *args);
+  const auto kernel = narrow(*args) ? mlp_precise_fwd_kernel<64> : mlp_precise_fwd_kernel<LUXEL_MLP_WIDEST>;
+  return launch("mlp, precise", kernel, blocks_for(args->count, kPreciseRows), kPreciseThreads, 0, args->stream, *args);
 }
 
 int luxel_mlp_bwd(const luxel_mlp_args* args) {

@@ -150,5 +150,5 @@ def test_every_entry_that_names_files_is_covered() -> None:
     from luxel.viewer.scene_loading.capture_options import Origin
 
     texts = {field.name for field in fields(Origin) if field.type in ("str", "str | None")}
-    no_files = {"masks", "poses", "depth_values", "lens", "depth_channel", "far_cameras"}
+    no_files = {"masks", "poses", "depth_values", "lens", "depth_channel", "far_cameras", "points"}
     assert texts - no_files == set(provenance.NAMES["capture"])

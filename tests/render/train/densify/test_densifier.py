@@ -14,7 +14,9 @@ from luxel.render.train.densify.densifier import Densifier
 
 def test_a_scene_without_primitives_ends_training() -> None:
     densifier: Any = SimpleNamespace(
-        config=SimpleNamespace(steps=9, seed=0, strategy=SimpleNamespace(after_step=lambda *_: object())),
+        config=SimpleNamespace(
+            steps=9, seed=0, batch=1, strategy=SimpleNamespace(after_step=lambda *_: object())
+        ),
         store=SimpleNamespace(count=0, scene=Gaussians.empty()),
         reset=lambda: None,
         **dict.fromkeys(("generator", "_pixels", "_detail", "_coverage", "statistics", "_duration")),

@@ -16,6 +16,7 @@ from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.densify.shaping import ShapingStrategy
 from luxel.render.train.densify.spacetime import SpacetimeStrategy
+from luxel.render.train.densify.split import SplitStrategy
 from luxel.render.train.step.step_queue import general_step
 
 NAMES = list(PRIMITIVES)
@@ -89,6 +90,28 @@ def test_the_fused_step_is_the_step_of_autograd(
     for _ in range(3):
         assert_same_step(fused, plain)
     assert fused.densifier.statistics.data.any()
+
+
+@pytest.mark.parametrize("sums", [True, False])
+@pytest.mark.parametrize("path", [lambda trainer: trainer, general], ids=["fused", "autograd"])
+def test_splits_do_not_depend_on_the_views_of_a_step(
+    tmp_path: Path, device: torch.device, path: Any, sums: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three times the same view in a step: three observations of its gradient, of which the loss has a third each."""
+    monkeypatch.setattr(SplitStrategy, "sums_views", sums)
+    capture = Moving(1.0)
+    del capture.train[1:]
+    gathered = []
+    for batch in (1, 3):
+        config = capture.config("gaussians", strategy=SplitStrategy(), batch=batch, deterministic=True)
+        trainer = path(capture.trainer(tmp_path / f"{batch}", config, device=device))
+        trainer.step()
+        trainer.synchronize()
+        gathered.append(trainer.densifier.statistics.data.clone())
+    of_one, of_three = gathered
+    assert of_one[:, :2].amax() > 0
+    factors = torch.tensor([1, 1, 3, 1.0] if sums else [1 / 3, 1 / 3, 1, 1]).to(of_one)
+    torch.testing.assert_close(of_three, of_one * factors, rtol=1e-4, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -141,18 +141,18 @@ def test_fewer_frames_are_taken_evenly_and_once(tmp_path: Path, monkeypatch: pyt
     assert [view.path for view in again.views] == [view.path for view in capture.views]
 
 
-def test_points_are_triangulated_from_one_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from luxel.scenes.captures.poses import triangulate
+def test_points_are_of_one_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from luxel.scenes.captures.initial_points import choice
 
     write_films(tmp_path)
     calibrate_transforms(tmp_path)
     used = []
 
-    def points(root: Path, contents: object, posed: list, **_: object) -> Points:
+    def points(root: Path, posed: list, warnings: list, **_: object) -> choice.InitialPoints:
         used.extend(reader.path.parent.name for _, reader in posed)
-        return Points(np.eye(3, dtype=np.float32), np.zeros((3, 3), np.uint8))
+        return choice.InitialPoints(Points(np.eye(3, dtype=np.float32), np.zeros((3, 3), np.uint8)), "")
 
-    monkeypatch.setattr(triangulate, "starting_points", points)
+    monkeypatch.setattr(choice, "initial_points", points)
     scenes.open(tmp_path)
     assert len(used) == COUNT == len(set(used))
 

@@ -89,10 +89,10 @@ def test_points_of_a_lidar_come_first(capture: Path) -> None:
 
 
 def test_another_unit_is_noticed(capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from luxel.scenes.captures.poses import triangulate
+    from luxel.scenes.captures.initial_points import choice
 
     points = scenes.open(capture).points
-    monkeypatch.setattr(triangulate, "starting_points", lambda *_, **__: points)
+    monkeypatch.setattr(choice, "initial_points", lambda *_, **__: choice.InitialPoints(points, ""))
     edit(capture, lambda document: document.update(depth_unit_scale_factor=0.003))
     opened = scenes.open(capture)
     assert any("The depth maps are not used: two views agree on" in w for w in opened.warnings)

@@ -18,6 +18,7 @@ from luxel.scenes.captures.colmap_process import features
 from luxel.scenes.captures.colmap_process.score import ModelScore, PoseReport
 from luxel.scenes.captures.contents import CaptureContents
 from luxel.scenes.captures.images.images import ORIENTATION_TAG
+from luxel.scenes.captures.initial_points.origins import TRIANGULATED
 from luxel.scenes.captures.poses import sfm
 from luxel.scenes.captures.poses.sfm import ADVICE
 from luxel.scenes.geometry import OPENGL_TO_OPENCV
@@ -159,8 +160,8 @@ def posed_fox(fox: Path, tmp_path: Path) -> Path:
 
 
 def test_points_from_known_poses(posed_fox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    capture = scenes.open(posed_fox, max_size=SIZE)
-    assert not capture.warnings and len(capture.points.xyz) > 500
+    capture = scenes.open(posed_fox, max_size=SIZE, points="triangulate")
+    assert not capture.warnings and capture.points_from == TRIANGULATED and len(capture.points.xyz) > 500
     document = json.loads((posed_fox / "transforms.json").read_text())
     for view, frame in zip(capture.views, document["frames"], strict=True):
         pose = np.array(frame["transform_matrix"]) @ OPENGL_TO_OPENCV
@@ -173,7 +174,8 @@ def test_points_from_known_poses(posed_fox: Path, monkeypatch: pytest.MonkeyPatc
         assert share > 0.5
     assert np.median(differences) < 12
     no_pycolmap(monkeypatch)
-    assert np.array_equal(scenes.open(posed_fox, max_size=SIZE).points.xyz, capture.points.xyz)
+    again = scenes.open(posed_fox, max_size=SIZE)
+    assert again.points_from == TRIANGULATED and np.array_equal(again.points.xyz, capture.points.xyz)
 
 
 def colour_difference(camera: Camera, rgb: np.ndarray, capture: scenes.Capture) -> tuple[float, float]:
@@ -189,8 +191,8 @@ def colour_difference(camera: Camera, rgb: np.ndarray, capture: scenes.Capture) 
 
 def test_random_points_without_pycolmap(posed_fox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     no_pycolmap(monkeypatch)
-    capture = scenes.open(posed_fox, max_size=100)
-    assert "pycolmap" in capture.warnings[0] and "random points" in capture.warnings[0]
+    capture = scenes.open(posed_fox, max_size=100, points="triangulate")
+    assert "pycolmap" in capture.warnings[0] and "random points" in capture.warnings[1]
     xyz = capture.points.xyz
     assert 10_000 < len(xyz) <= 50_000 and np.isfinite(xyz).all()
     for view in capture.views:
@@ -201,9 +203,13 @@ def test_random_points_of_a_cutout_are_carved(cutout_toy: Path, monkeypatch: pyt
     no_pycolmap(monkeypatch)
     known = scenes.open(cutout_toy).points.xyz
     (cutout_toy / "points3D.ply").unlink()
-    capture = scenes.open(cutout_toy)
+    capture = scenes.open(cutout_toy, points="random")
     xyz = capture.points.xyz
-    assert len(xyz) > 1000 and np.abs(xyz).max() < 2.0 < np.abs(known).max() + 0.6
+    assert (
+        not len(capture.surface_points)
+        and len(xyz) > 1000
+        and np.abs(xyz).max() < 2.0 < np.abs(known).max() + 0.6
+    )
     for view in capture.views:
         alpha = view.read().alpha
         local = xyz @ view.camera.world_to_cam[:3, :3].numpy().T + view.camera.world_to_cam[:3, 3].numpy()

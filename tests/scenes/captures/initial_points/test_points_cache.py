@@ -11,16 +11,16 @@ import torch
 from PIL import Image
 
 from luxel.render.geometry.camera import Camera, Points
-from luxel.scenes.captures.contents import CaptureContents
 from luxel.scenes.captures.images.images import ImageReader
+from luxel.scenes.captures.initial_points import triangulation_cache
 from luxel.scenes.captures.lenses.lens import Lens
-from luxel.scenes.captures.poses import triangulate
+from luxel.scenes.captures.poses.triangulate import PosedImage
 
 FOUND = 600
 
 
 @pytest.fixture
-def posed(tmp_path: Path) -> list[triangulate.PosedImage]:
+def posed(tmp_path: Path) -> list[PosedImage]:
     out = []
     for number in range(4):
         Image.new("RGB", (16, 12)).save(tmp_path / f"{number}.png")
@@ -37,25 +37,21 @@ class Triangulations:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.count = folder, 0
-        monkeypatch.setattr(triangulate, "triangulate", self._found)
+        monkeypatch.setattr(triangulation_cache, "triangulate", self._found)
 
     def _found(self, *_: object) -> Points:
         self.count += 1
         return Points(np.full((FOUND, 3), self.count, np.float32), np.zeros((FOUND, 3), np.uint8))
 
-    def of(self, posed: list[triangulate.PosedImage]) -> float:
-        points = triangulate.starting_points(
-            self.folder,
-            CaptureContents("a test", []),
-            posed,
-            cache_dir=self.folder,
-            on_progress=lambda *_: None,
+    def of(self, posed: list[PosedImage]) -> float:
+        points = triangulation_cache.triangulated_points(
+            self.folder, posed, cache_dir=self.folder, on_progress=lambda *_: None
         )
         assert len(points.xyz) == FOUND
         return float(points.xyz[0, 0])
 
 
-def moved(posed: list[triangulate.PosedImage], by: float) -> list[triangulate.PosedImage]:
+def moved(posed: list[PosedImage], by: float) -> list[PosedImage]:
     return [(replace(c, world_to_cam=c.world_to_cam + by * torch.eye(4)), reader) for c, reader in posed]
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from luxel.render.geometry.camera import Camera, Pixels
-from luxel.scenes.captures.poses.triangulate import _visible
+from luxel.scenes.captures.initial_points.random_points import visible_points
 
 
 def cut_outs(count: int, side: int) -> list[tuple[Camera, Pixels]]:
@@ -39,7 +39,7 @@ def looked_up(point: np.ndarray, looked: list[tuple[Camera, Pixels]]) -> tuple[i
 def test_points_are_kept_as_if_each_were_looked_up(carve: bool) -> None:
     looked = cut_outs(7, 96)
     points = np.random.default_rng(0).uniform(-2.5, 2.5, (600, 3))
-    kept = _visible(points, looked, carve=carve, least=4)
+    kept = visible_points(points, looked, carve=carve, least=4)
     expected = [
         times >= 4 and (inside or not carve) for times, inside in (looked_up(p, looked) for p in points)
     ]

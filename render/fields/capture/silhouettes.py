@@ -1,0 +1,131 @@
+"""Where an object can be by the outlines that the alpha of its images shows: its visual hull, and a box around it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.functional import max_pool2d
+
+from luxel.render.fields.capture.posed_images import Box, DeviceImages
+from luxel.render.geometry.camera import Camera
+from luxel.render.ops.field.march_rays import Region
+
+COVERED = 8  # alpha, of 255, from which a pixel shows the object
+MAX_OUTSIDE = 0.1  # share of the views of a point that may show nothing there: masks and poses have errors
+MIN_VIEWS = 2  # that must show nothing at a point outside
+SEARCHED = 40  # cells along the box so far, within which a smaller one is looked for
+SEARCHES = 2
+MIN_OBSERVED = 0.5  # share of the views that show the parts of the hull which the box holds
+MARGIN = 1.05  # side of the box, of the hull's
+BLOCKS = (
+    4,
+    2,
+)  # cells along the sides of what is tested together, first everywhere, then within the hull so far
+
+
+def silhouette_box(images: DeviceImages, cameras: Sequence[Camera], around: Box) -> Box:
+    """A cube around the visual hull within the box that follows from the cameras alone, or that box if it is smaller.
+
+    Args:
+        images: with alpha.
+        cameras: of the images.
+        around: the box that follows from the cameras alone.
+    """
+    box = around
+    for _ in range(SEARCHES):
+        low, high = (torch.tensor(box[i : i + 3], device=images.pixels.device) for i in (0, 3))
+        middle, half = (low + high) / 2, (high - low) / 2
+        cell = 2 * half / SEARCHED
+        along = (torch.arange(SEARCHED, device=low.device) + 0.5) / SEARCHED * 2 - 1
+        points = middle + half * torch.cartesian_prod(along, along, along)
+        hull, observed = in_hull(points, float(cell.max()) / 2, images, cameras)
+        inside = points[hull & (observed >= MIN_OBSERVED * len(cameras))]
+        if not len(inside):
+            return around
+        first, last = inside.amin(0) - cell / 2, inside.amax(0) + cell / 2
+        middle, half = (first + last) / 2, MARGIN * (last - first).max() / 2
+        x, y, z = (middle - half).tolist()
+        u, v, w = (middle + half).tolist()
+        if u - x >= box[3] - box[0]:
+            break
+        box = x, y, z, u, v, w
+    return box
+
+
+def hull_cells(region: Region, images: DeviceImages, cameras: Sequence[Camera]) -> Tensor:
+    """The cells of a box that the visual hull reaches, bool [1, G, G, G], indexed [cascade, z, y, x].
+
+    Args:
+        region: box, and resolution G of the occupancy.
+        images: with alpha.
+        cameras: of the images.
+    """
+    device, g = images.pixels.device, region.resolution
+    low, high = (torch.tensor(region.box[i : i + 3], device=device, dtype=torch.float32) for i in (0, 3))
+    cells = torch.ones(g, g, g, dtype=torch.bool, device=device)
+    for block in BLOCKS:
+        corners = cells[::block, ::block, ::block].nonzero()
+        points = low + (high - low) * (corners.flip(1) + 0.5) * block / g
+        kept = corners[in_hull(points, float((high - low).norm()) * block / g / 2, images, cameras)[0]]
+        cells = torch.zeros(3 * [g // block], dtype=torch.bool, device=device)
+        cells[tuple(kept.T)] = True
+        for axis in range(3):
+            cells = cells.repeat_interleave(block, axis)
+    return cells[None]
+
+
+def in_hull(
+    points: Tensor, radius: float, images: DeviceImages, cameras: Sequence[Camera]
+) -> tuple[Tensor, Tensor]:
+    """Whether spheres reach into the visual hull (Laurentini 1994), bool [N], and how many views show them, [N].
+
+    A sphere is outside where more than a tenth of the views that show all of it, and at least `MIN_VIEWS`, have no
+    alpha there.
+
+    Args:
+        points: their centres, [N, 3].
+        radius: of all.
+        images: with alpha.
+        cameras: of the images.
+    """
+    outside, observed = (torch.zeros(len(points), dtype=torch.int32, device=points.device) for _ in range(2))
+    for (first, _), camera in zip(images.table.tolist(), cameras, strict=True):
+        width, height = camera.width, camera.height
+        alpha = images.pixels[first : first + width * height, 3].view(height, width)
+        pose, (fx, fy, cx, cy) = camera.world_to_cam.to(points), camera.intrinsics.tolist()
+        x, y, z = (points @ pose[:3, :3].T + pose[:3, 3]).unbind(-1)
+        ahead = z > max(2 * radius, images.near)
+        z = torch.where(ahead, z, 1.0)
+        column, row, reach = x / z * fx + cx, y / z * fy + cy, radius * max(fx, fy) / z + 1
+        shown = (
+            ahead & (column >= reach) & (column <= width - reach) & (row >= reach) & (row <= height - reach)
+        )
+        observed += shown
+        outside += shown & ~_covered(alpha >= COVERED, column, row, reach)
+    return ~((outside > MAX_OUTSIDE * observed) & (outside >= MIN_VIEWS)), observed
+
+
+def _covered(mask: Tensor, column: Tensor, row: Tensor, reach: Tensor) -> Tensor:
+    """Whether a mask [H, W] is set anywhere in squares of half a side ``reach``, at least 1 pixel, around positions.
+
+    Read from the level of a pyramid of maxima whose pixels are as large as the square, so that 2 x 2 of them hold it;
+    these may reach farther.
+    """
+    covered = torch.zeros_like(column, dtype=torch.bool)
+    level = torch.log2(2 * reach).ceil()
+    image = mask.float()[None, None]
+    for k in range(int(level.max()) + 1):
+        if k:
+            image = max_pool2d(image, 2, ceil_mode=True)
+        rows = (level == k).nonzero()[:, 0]
+        if not len(rows):
+            continue
+        height, width = image.shape[-2:]
+        u = ((column[rows] - reach[rows]) / 2**k).long().clamp(0, width - 1)
+        v = ((row[rows] - reach[rows]) / 2**k).long().clamp(0, height - 1)
+        right, below = (u + 1).clamp_max(width - 1), (v + 1).clamp_max(height - 1)
+        values = [image[0, 0][b, a] for a in (u, right) for b in (v, below)]
+        covered[rows] = torch.stack(values).amax(0) > 0
+    return covered
