@@ -104,7 +104,7 @@ def sweep(
         for view, others in zip(views, around, strict=True):
             if len(others):
                 _match(view, [views[other] for other in others], chosen)
-        agreeing, found = (
+        agreeing, swept = (
             [torch.zeros(0, dtype=torch.bool, device=device)],
             [torch.zeros(0, 4, device=device)],
         )
@@ -114,11 +114,11 @@ def sweep(
             if view.plane is not None and len(known) >= chosen.agreeing:
                 agree, points = _agreement(view, known, chosen)
                 agreeing.append(agree.flatten())
-                found.append(points.reshape(-1, 4))
+                swept.append(points.reshape(-1, 4))
                 rgb.append(view.rgb.reshape(-1, 3))
         agree = torch.cat(agreeing)  # once for all views: each transfer waits for the device
-        rows_found = torch.cat(found)[agree].cpu().numpy()
-    everything, size = rows_found[:, :3], chosen.spacing * rows_found[:, 3]
+        accepted = torch.cat(swept)[agree].cpu().numpy()
+    everything, size = accepted[:, :3], chosen.spacing * accepted[:, 3]
     colours = np.concatenate(rgb)[agree.cpu().numpy()]
     order = np.random.default_rng(seed).permutation(len(everything))
     if chosen.spacing > 0:
