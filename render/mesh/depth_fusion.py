@@ -26,7 +26,11 @@ CHUNK = {"cuda": 1 << 13, "cpu": 1 << 12}  # blocks that are worked on at a time
 MOSTLY = (
     0.75  # share of the blocks in an image from which on all are worked on, as leaving some out costs copies
 )
-BYTES = SIDE**3 * 4 * 5  # of a block: distance, weight, colour
+BYTES = SIDE**3 * 4 * 6  # of a block: distance, weight, hidden, colour
+HIDDEN_BY = 16  # truncations: what is behind a surface by less is hidden by it
+MIN_SEEN = (
+    0.05  # of the maps that show or hide a point; less is behind gaps of the depth, where light leaks through
+)
 
 
 class FusedSurface(NamedTuple):
@@ -62,7 +66,7 @@ class DepthFusion:
         self._low, self._device = low.to(device, torch.float32), device
         self._span = -(-(resolution + 1) // SIDE)  # blocks along an axis
         self._keys = torch.empty(0, dtype=torch.int64, device=device)
-        self._distances = self._weights = self._colours = torch.empty(0, device=device)
+        self._distances = self._weights = self._hidden = self._colours = torch.empty(0, device=device)
 
     @property
     def blocks(self) -> int:
@@ -100,6 +104,7 @@ class DepthFusion:
             points = len(self._keys), SIDE**3
             self._distances = torch.zeros(points, device=self._device)
             self._weights = torch.zeros(points, device=self._device)
+            self._hidden = torch.zeros(points, device=self._device)
             self._colours = torch.zeros(*points, 3, device=self._device)
         depth = depth.to(self._device, torch.float32)
         facing = _facing(depth, camera)
@@ -123,7 +128,9 @@ class DepthFusion:
             shown, facing, *colour = torch.where(one_surface, *sampled)
             behind = (shown - z) / self.truncation
             distance = behind * facing
-            counts = (z > camera.near) & (sampled[1][0] > 0) & (behind > -1) & distance.isfinite()
+            known = (z > camera.near) & (sampled[1][0] > 0)
+            self._hidden[rows] += known & (behind <= -1) & (behind > -HIDDEN_BY)
+            counts = known & (behind > -1) & distance.isfinite()
             added = counts * facing.clamp(min=MIN_FACING, max=1)
             weight = self._weights[rows] + added
             self._weights[rows] = weight
@@ -133,7 +140,7 @@ class DepthFusion:
             self._colours[rows] += near * (torch.stack(colour, -1) - self._colours[rows])
 
     def surface(self, min_weight: float = MIN_FACING) -> FusedSurface:
-        """The surface where the mean distance is 0.
+        """The surface where the mean distance is 0, and where not nearly all maps have another closely in front of it.
 
         Args:
             min_weight: maps that must have looked straight at a point of the grid, or more that did at an angle; next
@@ -213,7 +220,8 @@ class DepthFusion:
             rows[(slice(None), *target)] = torch.where(there[:, None, None, None], part, -1)
         known = rows >= 0
         reserved = rows[known]
-        visible = self._weights.view(-1)[reserved] >= min_weight
+        weight, hidden = (one.view(-1)[reserved] for one in (self._weights, self._hidden))
+        visible = (weight >= min_weight) & (weight >= MIN_SEEN * (weight + hidden))
         values[known] = torch.where(visible, self._distances.view(-1)[reserved], torch.nan)
         spans = [slice(None, -1), slice(1, None)]
         corners = torch.stack([values[(slice(None), *(spans[c] for c in corner))] for corner in CORNERS], -1)

@@ -96,6 +96,25 @@ def test_points_that_few_maps_saw_can_be_left_out() -> None:
     assert len(fusion.surface().mesh.faces) > 100 and not len(fusion.surface(1.5).mesh.faces)
 
 
+def test_what_leaks_through_a_surface_in_single_maps_is_no_surface() -> None:
+    """Each map has a gap of its own, where it shows what would be inside of the sphere."""
+    cameras, maps = around(60, 80), []
+    fusion = DepthFusion(torch.full((3,), -1.25), 2.5, 40, torch.device("cpu"))
+    for k, camera in enumerate(cameras):
+        depth, rgb = sphere_depth(camera)
+        middle = slice(36 + k % 4, 41 + k % 4)
+        depth[middle, middle] += 0.6
+        maps.append((depth, rgb, camera))
+        fusion.reserve(depth, camera)
+    for one in maps:
+        fusion.add(*one)
+    mesh = fusion.surface().mesh
+    off = mesh.vertices.norm(dim=1) - RADIUS
+    assert mesh.is_closed() and off.abs().max() < 2.5 / 40
+    fusion._hidden.zero_()
+    assert (fusion.surface().mesh.vertices.norm(dim=1) < 0.7 * RADIUS).any()
+
+
 def test_a_far_surface_behind_a_near_one_does_not_pull_it() -> None:
     # A plane at 2 before one at 3: across the edge, depth is not interpolated.
     camera = Camera.look_at((0, 0, -2), (0, 0, 0), up=(0, -1, 0), width=64, height=64)
