@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from luxel.render.native import best_device
 from luxel.scenes.captures.checks.blur import check_blur
 from luxel.scenes.captures.checks.coverage import check_coverage
 from luxel.scenes.captures.checks.depth_consistency import check_depth
@@ -14,6 +17,7 @@ from luxel.scenes.captures.checks.finding import Finding
 from luxel.scenes.captures.checks.mask_consistency import check_masks
 from luxel.scenes.captures.checks.measures import Measures, measure
 from luxel.scenes.captures.checks.pose_consistency import check_poses
+from luxel.scenes.captures.initial_points.plane_sweep import sweep
 from luxel.scenes.captures.open_capture import Capture
 
 # A new check is a function of capture and measures, and an entry here.
@@ -56,6 +60,14 @@ def inspect(capture: Capture, on_progress: Callable[[str, float], None] | None =
         on_progress: called with (stage, fraction done in [0, 1]).
     """
     say = on_progress or (lambda stage, share: None)
-    measures = measure(capture.views, capture.surface_points, lambda share: say("measuring images", share))
+    measures = measure(capture.views, _compared_points(capture), lambda share: say("measuring images", share))
     findings = [finding for check in CHECKS.values() for finding in check(capture, measures)]
     return Inspection(capture, measures, findings)
+
+
+def _compared_points(capture: Capture) -> np.ndarray:
+    """Positions at which images are compared, [P, 3]: where the capture has random points, those of a plane sweep."""
+    posed = [(view.camera, view.read) for view in capture.train if view.camera.lens is None]
+    if len(capture.surface_points) or not posed:
+        return capture.surface_points
+    return sweep(posed, best_device()).xyz

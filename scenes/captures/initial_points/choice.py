@@ -47,7 +47,7 @@ def initial_points(
         warnings: gets a sentence where another kind of points is used than that of ``use``.
         use: "sweep": by a plane sweep, see `luxel.scenes.captures.initial_points.plane_sweep`; "random": in the
             cameras' views, of cut-outs in their visual hull; "triangulate": by pycolmap; "auto": triangulated ones
-            where they are in the cache, else by a plane sweep.
+            where they are in the cache, else random ones of cut-outs, and a plane sweep of other captures.
         cache_dir: of triangulated points, see `luxel.scenes.captures.caching.capture_cache.CaptureCache`.
         on_progress: called with (stage, fraction done in [0, 1]).
     """
@@ -56,7 +56,7 @@ def initial_points(
         points, source = stored, TRIANGULATED
     elif use == "triangulate":
         points, source = _triangulated(root, posed, warnings, cache_dir, on_progress), TRIANGULATED
-    elif use in ("auto", "sweep"):
+    elif use == "sweep" or (use == "auto" and not all(reader.use == "cutout" for _, reader in posed)):
         points, source = _swept(posed, warnings, on_progress), SWEPT
     if len(points.xyz) >= MIN_POINTS:
         return InitialPoints(points, source)

@@ -7,7 +7,7 @@ point. All is torch on one device: no features, no matching.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,9 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from luxel.render.geometry.camera import Points
+from luxel.render.geometry.camera import Camera, Pixels, Points
 from luxel.scenes.captures.images.images import for_each, resize
-from luxel.scenes.captures.poses.triangulate import PosedImage
 
 
 @dataclass(frozen=True)
@@ -51,9 +50,10 @@ class SweepOptions:
     agreement: float = 1.0
     agreeing: int = 2
     spacing: float = 1.0
-    count: int = 30_000
+    count: int = 50_000
 
 
+Posed = tuple[Camera, Callable[[], Pixels]]  # a pinhole camera, and what reads its image
 ON_GPU = SweepOptions()
 ON_CPU = SweepOptions(views=32, side=128, planes=64, neighbours=3, agreeing=1)
 FLAT = (2 / 255) ** 2  # variance of the noise of an image, which matches with nothing
@@ -85,7 +85,7 @@ class _View:
 
 
 def sweep(
-    posed: Sequence[PosedImage], device: torch.device, options: SweepOptions | None = None, seed: int = 0
+    posed: Sequence[Posed], device: torch.device, options: SweepOptions | None = None, seed: int = 0
 ) -> Points:
     """Points where neighbouring views agree on the depth: fewer where there is little texture, none without parallax.
 
@@ -104,21 +104,25 @@ def sweep(
         for view, others in zip(views, around, strict=True):
             if len(others):
                 _match(view, [views[other] for other in others], chosen)
-        xyz, rgb, size = [], [], []
+        agreeing, found = (
+            [torch.zeros(0, dtype=torch.bool, device=device)],
+            [torch.zeros(0, 4, device=device)],
+        )
+        rgb = [np.zeros((0, 3), np.uint8)]
         for view, others in zip(views, around, strict=True):
             known = [views[other] for other in others if views[other].plane is not None]
-            if view.plane is None or len(known) < chosen.agreeing:
-                continue
-            agree, points, depth = _agreement(view, known, chosen)
-            xyz.append(points[agree].cpu().numpy())
-            rgb.append(view.rgb[agree.cpu().numpy()])
-            size.append(depth[agree].cpu().numpy() * (chosen.spacing / float(view.intrinsics[0, 0])))
-    if not xyz:
-        return Points(np.zeros((0, 3), np.float32), np.zeros((0, 3), np.uint8))
-    everything, colours = np.concatenate(xyz), np.concatenate(rgb)
+            if view.plane is not None and len(known) >= chosen.agreeing:
+                agree, points = _agreement(view, known, chosen)
+                agreeing.append(agree.flatten())
+                found.append(points.reshape(-1, 4))
+                rgb.append(view.rgb.reshape(-1, 3))
+        agree = torch.cat(agreeing)  # once for all views: each transfer waits for the device
+        rows_found = torch.cat(found)[agree].cpu().numpy()
+    everything, size = rows_found[:, :3], chosen.spacing * rows_found[:, 3]
+    colours = np.concatenate(rgb)[agree.cpu().numpy()]
     order = np.random.default_rng(seed).permutation(len(everything))
     if chosen.spacing > 0:
-        order = order[one_per_cell(everything[order], np.concatenate(size)[order])]
+        order = order[one_per_cell(everything[order], size[order])]
     pick = np.sort(order[: chosen.count])
     return Points(everything[pick].astype(np.float32), np.ascontiguousarray(colours[pick]))
 
@@ -152,7 +156,7 @@ def neighbours_by_parallax(cam_to_world: np.ndarray, count: int) -> list[list[in
     return [[int(j) for j in row if np.isfinite(cost[i, j])] for i, row in enumerate(order)]
 
 
-def _small(posed: Sequence[PosedImage], side: int, device: torch.device) -> list[_View]:
+def _small(posed: Sequence[Posed], side: int, device: torch.device) -> list[_View]:
     """Small versions of the images, on the device."""
     out: list[_View | None] = [None] * len(posed)
 
@@ -174,27 +178,29 @@ def _small(posed: Sequence[PosedImage], side: int, device: torch.device) -> list
 
     for_each(load, len(posed))
     views = [view for view in out if view is not None]
-    for view in views:
-        view.grey = view.grey.to(device)
+    greys = torch.cat([view.grey.flatten() for view in views]).to(device)
+    for view, grey in zip(views, greys.split([view.grey.numel() for view in views]), strict=True):
+        view.grey = grey.reshape(view.grey.shape)
         view.covered = None if view.covered is None else view.covered.to(device)
     return views
 
 
-def _pixels(view: _View) -> Tensor:
-    """Homogeneous centres of the pixels, [h, w, 3]."""
+def _mapped(view: _View, matrix: Tensor) -> list[Tensor]:
+    """Components of a matrix [3, 3] times the homogeneous centres of the pixels, 3 of [h, w].
+
+    Its elements are numbers of the host, so that nothing waits for a transfer or begins to use a library of matrices.
+    """
     height, width = view.grey.shape
-    row = torch.arange(height, device=view.grey.device) + 0.5
+    row = torch.arange(height, device=view.grey.device)[:, None] + 0.5
     column = torch.arange(width, device=view.grey.device) + 0.5
-    y, x = torch.meshgrid(row, column, indexing="ij")
-    return torch.stack([x, y, torch.ones_like(x)], -1)
+    return [a * column + (b * row + c) for a, b, c in matrix.tolist()]
 
 
-def _between(view: _View, other: _View) -> tuple[Tensor, Tensor]:
+def _between(view: _View, other: _View) -> tuple[Tensor, list[float]]:
     """M [3, 3] and v [3]: a pixel p of inverse depth w in a view is the homogeneous pixel M p + w v in another one."""
     relative = other.world_to_cam @ torch.linalg.inv(view.world_to_cam)
     matrix = other.intrinsics @ relative[:3, :3] @ torch.linalg.inv(view.intrinsics)
-    shift = other.intrinsics @ relative[:3, 3]
-    return matrix.float().to(view.grey.device), shift.float().to(view.grey.device)
+    return matrix, (other.intrinsics @ relative[:3, 3]).tolist()
 
 
 def _match(view: _View, others: Sequence[_View], options: SweepOptions) -> None:
@@ -204,19 +210,19 @@ def _match(view: _View, others: Sequence[_View], options: SweepOptions) -> None:
     view.step = (
         options.reach * options.side / (float(view.intrinsics[0, 0]) * baseline) / (options.planes - 1)
     )
-    depth = torch.arange(options.planes, device=view.grey.device) * view.step
-    pixels = _pixels(view)
+    inverse = torch.arange(options.planes, device=view.grey.device)[:, None, None] * view.step
     windows = _Windows(options.window, view.grey)
     mean, variance = windows.moments(view.grey)
     first = second = torch.full((options.planes, *view.grey.shape), -1.0, device=view.grey.device)
     for other in others:
         matrix, shift = _between(view, other)
-        moved = (pixels @ matrix.T) + depth[:, None, None, None] * shift  # [planes, h, w, 3]
-        ahead = moved[..., 2] > 1e-6
-        at = moved[..., :2] / moved[..., 2:].clamp_min(1e-6)
+        x, y, z = (
+            m + inverse * v for m, v in zip(_mapped(view, matrix), shift, strict=True)
+        )  # [planes, h, w]
         tall, wide = other.grey.shape
-        grid = at * at.new_tensor([2 / wide, 2 / tall]) - 1
-        inside = ahead & (grid.abs() < 1).all(-1)
+        near = z.clamp_min(1e-6)
+        grid = torch.stack([x / near * (2 / wide) - 1, y / near * (2 / tall) - 1], -1)
+        inside = (z > 1e-6) & (grid[..., 0].abs() < 1) & (grid[..., 1].abs() < 1)
         if other.covered is not None:
             inside = inside & (_looked_up(other.covered.float(), grid, "nearest") > 0.5)
         warped = _looked_up(other.grey, grid, "bilinear")
@@ -225,9 +231,8 @@ def _match(view: _View, others: Sequence[_View], options: SweepOptions) -> None:
         score = both / ((spread + FLAT) * (variance + FLAT)).sqrt()
         score = torch.where(inside, score, -1.0)
         first, second = torch.maximum(first, score), torch.maximum(second, torch.minimum(first, score))
-    best = (
-        0.5 * (first + second) if len(others) > 1 else first
-    )  # where one is hidden, two others may see a point
+    # Where one view does not see a point, two others may.
+    best = 0.5 * (first + second) if len(others) > 1 else first
     top, plane = best.max(0)
     index = torch.arange(options.planes, device=best.device)[:, None, None]
     rival = best.masked_fill((index - plane).abs() <= 2, -1.0).max(0).values
@@ -281,30 +286,25 @@ class _Windows:
         return image
 
 
-def _agreement(view: _View, others: Sequence[_View], options: SweepOptions) -> tuple[Tensor, Tensor, Tensor]:
-    """Which pixels have a depth that others find too, [h, w], their points in world coordinates, [h, w, 3], and their
-    depth, [h, w]."""
+def _agreement(view: _View, others: Sequence[_View], options: SweepOptions) -> tuple[Tensor, Tensor]:
+    """Which pixels have a depth that others find too, [h, w], and their points: position in world coordinates and size
+    of a pixel there, [h, w, 4]."""
     assert view.plane is not None
     inverse = (view.plane * view.step).clamp_min(0.25 * view.step)
-    pixels = _pixels(view)
     times = torch.zeros_like(view.plane)
     for other in others:
         assert other.plane is not None
         matrix, shift = _between(view, other)
-        moved = pixels @ matrix.T + inverse[..., None] * shift
-        ahead = moved[..., 2] > 1e-6
-        at = moved[..., :2] / moved[..., 2:].clamp_min(1e-6)
+        x, y, z = (m + inverse * v for m, v in zip(_mapped(view, matrix), shift, strict=True))
         tall, wide = other.plane.shape
-        inside = ahead & (at >= 0).all(-1) & (at[..., 0] < wide) & (at[..., 1] < tall)
-        column = at[..., 0].clamp(0, wide - 1).long()
-        row = at[..., 1].clamp(0, tall - 1).long()
-        expected = (
-            inverse / moved[..., 2] / other.step
-        )  # the third component is z in the other view over z here
-        plane = other.plane[row, column]
+        near = z.clamp_min(1e-6)
+        column, row = x / near, y / near
+        inside = (z > 1e-6) & (column >= 0) & (column < wide) & (row >= 0) & (row < tall)
+        plane = other.plane[row.clamp(0, tall - 1).long(), column.clamp(0, wide - 1).long()]
+        expected = inverse / near / other.step  # z is the depth in the other view over that in this one
         times += inside & (plane >= 0) & ((plane - expected).abs() < options.agreement)
     agree = (view.plane >= 0) & (times >= options.agreeing)
-    rays = pixels @ torch.linalg.inv(view.intrinsics).T.float().to(pixels.device)
-    local = rays / inverse[..., None]
-    pose = torch.linalg.inv(view.world_to_cam).float().to(pixels.device)
-    return agree, local @ pose[:3, :3].T + pose[:3, 3], 1 / inverse
+    pose = torch.linalg.inv(view.world_to_cam)
+    rays = _mapped(view, pose[:3, :3] @ torch.linalg.inv(view.intrinsics))
+    xyz = [ray / inverse + at for ray, at in zip(rays, pose[:3, 3].tolist(), strict=True)]
+    return agree, torch.stack([*xyz, 1 / (inverse * float(view.intrinsics[0, 0]))], -1)

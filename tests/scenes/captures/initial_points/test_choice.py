@@ -75,11 +75,11 @@ def test_stored_points_are_used(posed: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert scenes.open(posed, points="sweep").points_from == SWEPT
 
 
-def test_random_points_are_not_compared(posed: Path) -> None:
+def test_images_are_not_compared_at_random_points(posed: Path) -> None:
     capture = scenes.open(posed, points="random")
     assert capture.points_from == RANDOM and not capture.warnings and len(capture.points.xyz) > 10_000
     inspection = inspect(capture)
-    assert inspection.measures.samples.shape == (16, 0)
+    assert np.isfinite(inspection.measures.details).any(1).all(), "at points of a sweep"
     assert facts_of(inspection)["points"] == f"{len(capture.points.xyz):,} from random positions"
     with pytest.raises(scenes.CaptureError, match="no training view sees a point"):
         scenes.supervise(capture, "points")
@@ -145,3 +145,18 @@ def test_commands_pass_the_choice_on(posed: Path) -> None:
     assert Origin.of(Train(points="random"), str(posed), 8).open().points_from == RANDOM
     assert Origin.of(Inspect(posed, points="random"), str(posed), 8).points == "random"
     assert Origin(str(posed)).points == "auto"
+
+
+def test_cutouts_begin_with_random_points_in_their_hull(
+    cutout_toy: Path, edit_json: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (cutout_toy / "points3D.ply").unlink()
+    edit_json(cutout_toy / "transforms.json", lambda document: document.pop("ply_file_path"))
+    monkeypatch.setattr(choice, "sweep", lambda *_: pytest.fail("nothing is swept"))
+    capture = scenes.open(cutout_toy)
+    assert capture.cutout and capture.points_from == RANDOM and not capture.warnings
+    looked = [(view.camera, view.read()) for view in capture.train]
+    assert (
+        random_points.visible_points(capture.points.xyz.astype(float), looked, carve=True, least=1).mean()
+        > 0.99
+    )
