@@ -197,5 +197,5 @@ def test_checkpoints_hold_exposures_and_files_do_not(tmp_path: Path) -> None:
 
 
 def test_other_models_are_refused() -> None:
-    with pytest.raises(LuxelError, match="exposure must be none, gain or affine"):
+    with pytest.raises(LuxelError, match="exposure must be auto, none, gain or affine"):
         replace(CONFIG, exposure="camera").check()  # pyright: ignore[reportArgumentType]
