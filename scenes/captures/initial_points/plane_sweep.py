@@ -114,11 +114,11 @@ def sweep(
             if view.plane is not None and len(known) >= chosen.agreeing:
                 agree, points = _agreement(view, known, chosen)
                 agreeing.append(agree.flatten())
-                found.append(points.reshape(-1, 4))
+                clouds.append(points.reshape(-1, 4))
                 rgb.append(view.rgb.reshape(-1, 3))
         agree = torch.cat(agreeing)  # once for all views: each transfer waits for the device
-        rows_found = torch.cat(found)[agree].cpu().numpy()
-    everything, size = rows_found[:, :3], chosen.spacing * rows_found[:, 3]
+        cloud = torch.cat(clouds)[agree].cpu().numpy()
+    everything, size = cloud[:, :3], chosen.spacing * cloud[:, 3]
     colours = np.concatenate(rgb)[agree.cpu().numpy()]
     order = np.random.default_rng(seed).permutation(len(everything))
     if chosen.spacing > 0:
