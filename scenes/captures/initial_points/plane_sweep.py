@@ -104,10 +104,8 @@ def sweep(
         for view, others in zip(views, around, strict=True):
             if len(others):
                 _match(view, [views[other] for other in others], chosen)
-        agreeing, found = (
-            [torch.zeros(0, dtype=torch.bool, device=device)],
-            [torch.zeros(0, 4, device=device)],
-        )
+        agreeing = [torch.zeros(0, dtype=torch.bool, device=device)]
+        clouds = [torch.zeros(0, 4, device=device)]
         rgb = [np.zeros((0, 3), np.uint8)]
         for view, others in zip(views, around, strict=True):
             known = [views[other] for other in others if views[other].plane is not None]
