@@ -18,6 +18,7 @@ MIN_VIEWS = 2  # that must show nothing at a point outside
 SEARCHED = 40  # cells along the box so far, within which a smaller one is looked for
 SEARCHES = 2
 MIN_OBSERVED = 0.5  # share of the views that show the parts of the hull which the box holds
+SMALLER = 0.7  # side of the box, of that of the cameras, above which that one serves as well
 MARGIN = 1.05  # side of the box, of the hull's
 BLOCKS = (
     4,
@@ -26,7 +27,9 @@ BLOCKS = (
 
 
 def silhouette_box(images: DeviceImages, cameras: Sequence[Camera], around: Box) -> Box:
-    """A cube around the visual hull within the box that follows from the cameras alone, or that box if it is smaller.
+    """A cube around the visual hull within the box that follows from the cameras alone.
+
+    It is that box unless the hull is much smaller.
 
     Args:
         images: with alpha.
@@ -51,7 +54,7 @@ def silhouette_box(images: DeviceImages, cameras: Sequence[Camera], around: Box)
         if u - x >= box[3] - box[0]:
             break
         box = x, y, z, u, v, w
-    return box
+    return box if box[3] - box[0] < SMALLER * (around[3] - around[0]) else around
 
 
 def hull_cells(region: Region, images: DeviceImages, cameras: Sequence[Camera]) -> Tensor:

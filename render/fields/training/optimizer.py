@@ -41,8 +41,8 @@ class FieldOptimizer:
     eps, which is scaled too. With ``sparse`` it skips entries of tables without gradient (Müller et al. 2022, section
     4). The running mean has no bias towards the first parameters (Kingma & Ba, section 3). A step whose gradients of
     weights are not finite, for example after overflow of half precision, changes nothing; nor does one whose gradients
-    of tables are not finite, with backends that hold these in half precision. A `WeightBalance` retains the scale of
-    hidden layers.
+    of tables are not finite, with backends that hold these in half precision. Where weights have no L2
+    penalty, a `WeightBalance` retains the scale of hidden layers.
 
     Auxiliary parameters have a tenth of the learning rate, 0 in the first twentieth of the run, and no running mean.
 
@@ -67,7 +67,8 @@ class FieldOptimizer:
         self._moved = [t.clone() if config.ema > 0 else t for t in self._means]
         self._first = [torch.zeros_like(p) for p in self._moved]
         self._second = [torch.zeros_like(p) for p in self._moved]
-        networks = [module for module in application.modules() if isinstance(module, Mlp)]
+        modules = application.modules() if config.weight_decay == 0 else ()  # the penalty bounds weights, too
+        networks = [module for module in modules if isinstance(module, Mlp)]
         states = zip(self._moved, self._means, self._first, self._second, strict=True)
         self._balance = WeightBalance(networks, self._shown, [State(*tensors) for tensors in states])
         self.skipped = torch.zeros(1, dtype=torch.int64, device=device)

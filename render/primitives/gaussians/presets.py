@@ -22,8 +22,8 @@ PRESETS = {
         },
     ),
     "best": Preset(
-        "two views a step, for less noise in gradients, and finer splits where the cap allows them; half again as long",
-        {"batch": 2, "strategy": {"kind": "split", "late_factor": 0.33}, **LONG},
+        "two views a step: half again as long, for less noise in gradients",
+        {"batch": 2, **LONG},
     ),
     "surface": Preset(
         "smooth surfaces for meshes: flat antialiased Gaussians, and normals in the loss",

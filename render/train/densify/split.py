@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from luxel.render.bounds import Bounds, Count, Positive, PositiveShare, Share, Steps, StepsOrNever, Weight
-from luxel.render.primitives.training import exponential
+from luxel.render.bounds import Bounds, Count, Positive, Share, Steps, StepsOrNever, Weight
 from luxel.render.train.densify.strategy import Strategy
 from luxel.render.train.step.schedules import Window
 
@@ -50,9 +49,6 @@ class SplitStrategy(Strategy):
     growth_until: Share = 0.5
     """Share of the time between `refine_start` and `refine_stop` over which growth is spread: until then, the count
     grows at each refinement by the factor that would reach the cap at the end of it; 0: by `growth` from the start."""
-    late_factor: PositiveShare = 1.0
-    """Factor on `grow_grad2d` at `refine_stop`, reached exponentially after that share of the time: where the cap is
-    not reached by then, splits become finer; 1: they do not."""
     prune_opacity: Annotated[float, Bounds(0, 0.5, below=True)] = 0.005
     """Gaussians less opaque than this are removed."""
     noise: Annotated[float, Bounds(0, 10**18, stated=False)] = 5e6
@@ -120,8 +116,9 @@ class SplitStrategy(Strategy):
         import torch
 
         stats = now.statistics
+        threshold = self.grow_grad2d * min(1.0, FEW_STEPS / now.steps) ** self.finer_power
         # The loss is a mean over the views of a step.
-        pull = now.batch * stats.abs_grad_norm / stats.visible.clamp_min(1) / self.threshold_at(now)
+        pull = now.batch * stats.abs_grad_norm / stats.visible.clamp_min(1) / threshold
         pull = torch.where(lives, pull.nan_to_num(0.0, 0.0, 0.0), 0.0)
         high = pull > 1
         alive, above = (int(x) for x in torch.stack([lives.sum(), high.sum()]).tolist())
@@ -130,17 +127,6 @@ class SplitStrategy(Strategy):
         if number == above:
             return high.nonzero()[:, 0]
         return pull.argsort(descending=True, stable=True)[:number]
-
-    def threshold_at(self, now: Situation) -> float:
-        """Absolute gradient above which a Gaussian is split; see `grow_grad2d`, `finer_power` and `late_factor`."""
-        threshold = self.grow_grad2d * min(1.0, FEW_STEPS / now.steps) ** self.finer_power
-        stop, spread = self.window(now.steps).stop, self.spread_until(now.steps)
-        return threshold * exponential(1.0, self.late_factor, (now.clock - spread) / max(1.0, stop - spread))
-
-    def spread_until(self, steps: int) -> float:
-        """Step until which growth is spread in a run of ``steps`` steps."""
-        window = self.window(steps)
-        return window.start + self.growth_until * (window.stop - window.start)
 
     def limit(self, now: Situation) -> int:
         """By `cap_max`, or else by the detail of the images."""
@@ -155,7 +141,9 @@ class SplitStrategy(Strategy):
 
     def growth_at(self, now: Situation, count: int, cap: int) -> float:
         """Largest share by which ``count`` grows at a refinement, on its way to ``cap``; see `growth_until`."""
-        left = max(1.0, (self.spread_until(now.steps) - now.clock) / self.window(now.steps).every)
+        window = self.window(now.steps)
+        end = window.start + self.growth_until * (window.stop - window.start)
+        left = max(1.0, (end - now.clock) / window.every)
         return min(self.growth, max(0.0, (cap / max(1, count)) ** (1 / left) - 1))
 
 

@@ -96,7 +96,12 @@ def with_principal_point(pycolmap: Any, model: Any, determined: set[int] | None 
 
 
 def adjust(
-    pycolmap: Any, model: Any, *, principal_point: bool = False, fixed: set[int] | None = None
+    pycolmap: Any,
+    model: Any,
+    *,
+    principal_point: bool = False,
+    distortion: bool = True,
+    fixed: set[int] | None = None,
 ) -> None:
     """Bundle adjustment of all poses, points and lenses of a model, in place.
 
@@ -104,10 +109,12 @@ def adjust(
         pycolmap: the module.
         model: a pycolmap.Reconstruction.
         principal_point: whether the principal points are free.
+        distortion: whether the distortion is free.
         fixed: ids of lenses that stay as they are.
     """
     options = pycolmap.BundleAdjustmentOptions()
     options.refine_principal_point = principal_point
+    options.refine_extra_params = distortion
     options.print_summary = False
     options.ceres.loss_function_type = pycolmap.LossFunctionType.SOFT_L1
     config = pycolmap.BundleAdjustmentConfig()

@@ -17,6 +17,9 @@ from luxel.scenes.captures.colmap_process.lens_refinement import refine_lens
 from luxel.scenes.captures.colmap_process.mapping import map_globally, map_incrementally, without_pairs
 from luxel.scenes.captures.colmap_process.pairs import pairs_to_match
 from luxel.scenes.captures.colmap_process.score import ModelScore, PoseReport, score_model
+from luxel.scenes.captures.colmap_process.still_features import read_turntable
+from luxel.scenes.captures.colmap_process.turn_bundle import adjust_on_path
+from luxel.scenes.captures.colmap_process.turntable_mapping import map_turntable
 from luxel.scenes.captures.colmap_process.two_view import VerifiedPairs, only_turned, read_pairs
 from luxel.scenes.errors import CaptureError
 
@@ -88,16 +91,22 @@ def reconstruct(
         _extract(inputs, lenses, on_progress)
         pairs = pairs_to_match(pycolmap, inputs.database, names)
         features.match(pycolmap, inputs.database, pairs, lambda share: on_progress("matching images", share))
-        verified = read_pairs(pycolmap, inputs.database)
-        if only_turned(verified):  # mapping places some of them even so, differently each time
+        turned = _turntable(inputs, on_progress)
+        verified = turned[1] if turned else read_pairs(pycolmap, inputs.database)
+        if not turned and only_turned(verified):  # mapping places some of them even so, differently each time
             raise CaptureError(f"{capture}: no poses could be estimated: {TURNED}.", ADVICE)
-        candidates = _candidates(inputs, verified, on_progress)
+        candidates = [turned[0]] if turned else _candidates(inputs, verified, on_progress)
         if not candidates:
             reason = _reason(len(names), verified)
             raise CaptureError(f"{capture}: no poses could be estimated: {reason}.", ADVICE)
-        best, cut = _without_contradictions(inputs, verified, candidates, on_progress)
+        if turned:
+            best, cut = turned[0], turned[2]
+        else:
+            best, cut = _without_contradictions(inputs, verified, candidates, on_progress)
         on_progress("refining the lens", 0.0)
         refined = refine_lens(pycolmap, best[1])
+        if turned:
+            adjust_on_path(pycolmap, refined, turned[3])
         score, _ = score_model(best[0].mapping, refined, len(names), verified)
         models = sorted({camera.model_name for camera in refined.cameras.values()})
         report = PoseReport(score, [made for made, *_ in candidates], cut, ", ".join(models))
@@ -135,6 +144,20 @@ def _extract(inputs: _Inputs, lenses: Sequence[Sequence[str]], on_progress: Prog
             ),
         )
         done += size
+
+
+def _turntable(
+    inputs: _Inputs, on_progress: Progress
+) -> tuple[Candidate, VerifiedPairs, int, list[list[int]]] | None:
+    """The model of an object that turns before cameras that stand still, with the pairs that it is scored by, the
+    number of pairs that were left out, and the images of each position; None: the cameras moved, or there is no such
+    model."""
+    turntable = read_turntable(inputs.pycolmap, inputs.database)
+    made = turntable and map_turntable(inputs.pycolmap, inputs.folder, turntable, on_progress)
+    if not turntable or not made:
+        return None
+    model, pairs, cut = made
+    return _scored("turntable", model, len(inputs.names), pairs), pairs, cut, turntable.groups
 
 
 def _candidates(inputs: _Inputs, verified: VerifiedPairs, on_progress: Progress) -> list[Candidate]:

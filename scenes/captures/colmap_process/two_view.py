@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +49,14 @@ class VerifiedPairs:
         index = self.matches[row]
         return self.keypoints[int(first)][index[:, 0]], self.keypoints[int(second)][index[:, 1]]
 
+    def chosen(self, rows: np.ndarray) -> VerifiedPairs:
+        """Some of the pairs, bool [P]."""
+        matches = [index for index, use in zip(self.matches, rows, strict=True) if use]
+        return replace(self, ids=self.ids[rows], counts=self.counts[rows], matches=matches)
 
-def read_pairs(pycolmap: Any, database: Path) -> VerifiedPairs:
-    """The verified pairs with at least MIN_MATCHES matches."""
+
+def read_pairs(pycolmap: Any, database: Path, least: int = MIN_MATCHES) -> VerifiedPairs:
+    """The verified pairs with at least some number of matches."""
     with pycolmap.Database.open(str(database)) as opened:
         cameras = {camera.camera_id: (camera.width, camera.height) for camera in opened.read_all_cameras()}
         images = opened.read_all_images()
@@ -66,7 +71,7 @@ def read_pairs(pycolmap: Any, database: Path) -> VerifiedPairs:
         for key, geometry in zip(keys, geometries, strict=True):
             index = np.asarray(geometry.inlier_matches, np.int64).reshape(-1, 2)
             total += len(index) > 0
-            if len(index) >= MIN_MATCHES:
+            if len(index) >= least:
                 retained.append(pycolmap.pair_id_to_image_pair(key))
                 counts.append(len(index))
                 matches.append(index[:: -(-len(index) // MAX_MATCHES)])

@@ -26,7 +26,7 @@ TILE = 8  # rays along each side of what is traced as one cone at first
 TETRAHEDRON = ((1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1))  # offsets of the four samples of a gradient
 AMBIENT, SKY, LAMP = 0.5, 0.1, 0.5  # light from everywhere, from above and from the lamp
 AT_ONCE = {"cuda": 1 << 22, "cpu": 1 << 16}  # points whose distances are computed together
-RAYS_AT_ONCE = {"cuda": 1 << 23, "cpu": 1 << 18}  # of images that are traced together
+RAYS_AT_ONCE = {"cuda": 1 << 25, "cpu": 1 << 18}  # of images that are traced together
 
 
 class DistanceSolid:

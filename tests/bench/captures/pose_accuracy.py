@@ -1,10 +1,12 @@
 """Accuracy of structure from motion on captures with known poses.
 
 ``python tests/bench/captures/pose_accuracy.py CAPTURE ... --generated ring turntable forward room film spot blank``
+``python tests/bench/captures/pose_accuracy.py --repeated box jar toy``
 
-The photographs and masks of a capture are linked into an empty folder, poses are estimated there, and the camera
-centres are compared with the known ones after the similarity that aligns them best. A line a capture; ``--json`` writes
-all figures.
+The photographs and masks of a capture are linked into an empty folder, poses are estimated there, and centres and
+directions of the cameras are compared with the known ones after the similarity that aligns the centres best. A line a
+capture; ``--json`` writes all figures. ``--repeated`` makes turntables of objects whose sides look alike, which are
+placed without masks.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ from luxel.scenes.captures.poses.sfm import estimate_poses
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.geometry import estimate_centre, invert_rigid
 from luxel.scenes.synthetic.captures.pose_captures import POSE_CAPTURES, write_pose_capture
+from luxel.scenes.synthetic.captures.turntable import write_turntable
+from luxel.scenes.synthetic.captures.turntable_object import KINDS_OF_OBJECT
 
 
 def main() -> None:
@@ -34,6 +38,13 @@ def main() -> None:
     parser.add_argument("captures", nargs="*", type=Path, metavar="CAPTURE")
     parser.add_argument(
         "--generated", nargs="*", default=[], choices=[*POSE_CAPTURES], help="captures to generate"
+    )
+    parser.add_argument(
+        "--repeated",
+        nargs="*",
+        default=[],
+        choices=KINDS_OF_OBJECT,
+        help="objects on a turntable to generate",
     )
     parser.add_argument("--views", type=int, help="photographs of each generated capture; default: its SIZES")
     parser.add_argument(
@@ -58,11 +69,22 @@ def main() -> None:
         for path in made:
             if not (path / "transforms.json").is_file():
                 write_pose_capture(path, path.name, views=options.views)
-        for path, seed in product([*options.captures, *made], options.seeds):
+        objects = [
+            write_turntable(
+                (options.keep or Path(temporary)) / f"turntable-{kind}",
+                seed=number,
+                kind=kind,
+                views=options.views or 84,
+            ).posed
+            for number, kind in enumerate(options.repeated)
+        ]
+        for path, seed in product([*options.captures, *made, *objects], options.seeds):
             features.SEED = seed
             cache = options.cache / str(seed) if options.cache else None
             cut = options.object or path.name == "turntable"
-            row = measure(path, use_masks=not options.no_masks, cut_object=cut, cache=cache)
+            row = measure(
+                path, use_masks=not options.no_masks and path not in objects, cut_object=cut, cache=cache
+            )
             rows.append({"seed": seed, **row})
             print(json.dumps(rows[-1]), flush=True)
     if options.json:
@@ -95,13 +117,15 @@ def measure(
         except CaptureError as error:
             return {**row, "registered": 0, "refused": str(error)}
         seconds = time.monotonic() - start
-    errors = centre_errors(estimated, known)
+    errors, turned = pose_errors(estimated, known)
     return {
         **row,
         "registered": len(estimated.images),
         "median_percent": round(float(np.median(errors)), 3),
         "max_percent": round(float(errors.max()), 3),
         "within_1_percent": int((errors <= 1).sum()),
+        "max_degrees": round(float(turned.max()), 3),
+        "off": int(((errors > 2) | (turned > 2)).sum()),
         "poses": estimated.pose_report,
         "lens": repr(estimated.images[0].lens),
         "seconds": round(seconds, 1),
@@ -109,16 +133,27 @@ def measure(
     }
 
 
-def centre_errors(estimated: CaptureContents, known: CaptureContents) -> np.ndarray:
-    """Distances of camera centres from the known ones after alignment, percent of the known extent, [V]."""
+def pose_errors(estimated: CaptureContents, known: CaptureContents) -> tuple[np.ndarray, np.ndarray]:
+    """Errors of the poses after alignment, [V] each: of camera centres in percent of the known extent, of rotations in
+    degrees.
+
+    Half of the cameras, those that fit best, align the models again, so that a few wrong ones do not.
+    """
     truth = {source.path.name: invert_rigid(source.world_to_cam) for source in known.images}
-    ours = np.stack([invert_rigid(source.world_to_cam)[:3, 3] for source in estimated.images])
+    inverse = np.stack([invert_rigid(source.world_to_cam) for source in estimated.images])
+    ours = inverse[:, :3, 3]
     poses = np.stack([truth[source.path.name] for source in estimated.images])
     every = np.stack(list(truth.values()))
     centre = estimate_centre(every, np.zeros((0, 3)))
     extent = float(np.median(np.linalg.norm(every[:, :3, 3] - centre, axis=1)))
-    scale, turn, shift = similarity(ours, poses[:, :3, 3])
-    return 100 * np.linalg.norm(scale * ours @ turn.T + shift - poses[:, :3, 3], axis=1) / extent
+    fitting, errors, turn = np.ones(len(ours), bool), np.zeros(len(ours)), np.eye(3)
+    for _ in range(5):
+        scale, turn, shift = similarity(ours[fitting], poses[fitting, :3, 3])
+        errors = 100 * np.linalg.norm(scale * ours @ turn.T + shift - poses[:, :3, 3], axis=1) / extent
+        fitting = errors <= max(float(np.median(errors)), 1.0)
+    between = np.einsum("vji,jk,vkl->vil", poses[:, :3, :3], turn, inverse[:, :3, :3])
+    cosine = (np.trace(between, axis1=1, axis2=2) - 1) / 2
+    return errors, np.degrees(np.arccos(np.clip(cosine, -1, 1)))
 
 
 if __name__ == "__main__":

@@ -103,6 +103,8 @@ def test_training_checks_every_so_many_steps(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(application, "loss", noise)
     optimizer = FieldOptimizer(application)
+    assert optimizer._balance._networks
+    assert not FieldOptimizer(make_application(replace(config, weight_decay=1e-6)))._balance._networks
     calls: list[int] = []
     apply = optimizer._balance.apply
     monkeypatch.setattr(optimizer._balance, "apply", lambda: (calls.append(step), apply()))

@@ -110,20 +110,6 @@ def test_longer_runs_split_finer() -> None:
     assert strategy.choose(lives, situation(pull)).tolist() == [3]
 
 
-def test_splits_become_finer_while_the_cap_leaves_room() -> None:
-    strategy = SplitStrategy(grow_grad2d=1.0, finer_power=0, growth_until=0.5, late_factor=0.25, cap_max=100)
-    window = strategy.window(30_000)
-    middle = (window.start + window.stop) // 2
-    steps = (window.start, middle, (middle + window.stop) // 2, window.stop)
-    actual = [strategy.threshold_at(situation(torch.ones(3), step=step)) for step in steps]
-    assert actual == pytest.approx([1, 1, 0.5, 0.25], rel=1e-3)
-    pull, lives = torch.full((3,), 0.4), torch.ones(3, dtype=torch.bool)
-    strategy.growth = 1.0
-    chosen = [strategy.choose(lives, situation(pull, step=step)).numel() for step in steps]
-    assert chosen == [0, 0, 0, 3]
-    assert strategy.choose(lives, situation(pull, cap=3, step=window.stop)).numel() == 0
-
-
 def test_the_loss_of_several_views_is_their_mean() -> None:
     strategy = SplitStrategy(grow_grad2d=1.0, finer_power=0, growth=1.0, growth_until=0, cap_max=100)
     pull, lives = torch.tensor([0.3, 0.6, 1.2]), torch.ones(3, dtype=torch.bool)
