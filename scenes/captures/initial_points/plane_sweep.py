@@ -104,21 +104,19 @@ def sweep(
         for view, others in zip(views, around, strict=True):
             if len(others):
                 _match(view, [views[other] for other in others], chosen)
-        agreeing, swept = (
-            [torch.zeros(0, dtype=torch.bool, device=device)],
-            [torch.zeros(0, 4, device=device)],
-        )
+        agreeing = [torch.zeros(0, dtype=torch.bool, device=device)]
+        clouds = [torch.zeros(0, 4, device=device)]
         rgb = [np.zeros((0, 3), np.uint8)]
         for view, others in zip(views, around, strict=True):
             known = [views[other] for other in others if views[other].plane is not None]
             if view.plane is not None and len(known) >= chosen.agreeing:
                 agree, points = _agreement(view, known, chosen)
                 agreeing.append(agree.flatten())
-                swept.append(points.reshape(-1, 4))
+                clouds.append(points.reshape(-1, 4))
                 rgb.append(view.rgb.reshape(-1, 3))
         agree = torch.cat(agreeing)  # once for all views: each transfer waits for the device
-        accepted = torch.cat(swept)[agree].cpu().numpy()
-    everything, size = accepted[:, :3], chosen.spacing * accepted[:, 3]
+        cloud = torch.cat(clouds)[agree].cpu().numpy()
+    everything, size = cloud[:, :3], chosen.spacing * cloud[:, 3]
     colours = np.concatenate(rgb)[agree.cpu().numpy()]
     order = np.random.default_rng(seed).permutation(len(everything))
     if chosen.spacing > 0:
