@@ -152,6 +152,7 @@ def write_turntable(
     names = [f"images/IMG_{1000 + index}.jpg" for index in range(views)]
 
     def work(index: int) -> None:
+        torch.set_num_threads(1)  # of this worker: several images are rendered at once
         view = turned[index]
         light = torch.from_numpy(rotation((0, 0, 1), -view.angle) @ TO_LIGHT).float()
         rgb, alpha = renderer.render(view.camera, light, stills[view.ring], samples=samples)
