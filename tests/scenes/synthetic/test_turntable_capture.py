@@ -10,7 +10,9 @@ import pytest
 import torch
 from PIL import Image
 
-import luxel.scenes as scenes
+from luxel.scenes.captures.capture_format import ReadOptions
+from luxel.scenes.captures.images.masks import find_masks
+from luxel.scenes.captures.open_capture import read_contents
 from luxel.scenes.synthetic.captures.turntable import turntable_views, write_turntable
 from luxel.scenes.synthetic.captures.turntable_object import KINDS_OF_OBJECT, ObjectRenderer, made_object
 
@@ -19,14 +21,15 @@ from luxel.scenes.synthetic.captures.turntable_object import KINDS_OF_OBJECT, Ob
 def test_poses_and_masks_are_those_of_the_object(kind: str, tmp_path: Path) -> None:
     capture = write_turntable(tmp_path, views=6, width=96, height=72, kind=kind, samples=1)
     corners = np.concatenate([solid.corners for solid in made_object(kind)])
-    opened = scenes.open(capture.posed, holdout_every=0)
-    assert len(opened.views) == 6
-    for view in opened.views:
-        mask = np.asarray(Image.open(capture.posed / "masks" / f"{Path(view.name).name}.png"))
-        rows, columns = np.nonzero(mask > 0)
-        local = corners @ view.camera.world_to_cam[:3, :3].numpy().T + view.camera.world_to_cam[:3, 3].numpy()
-        fx, fy, cx, cy = view.camera.intrinsics.tolist()
-        x, y = fx * local[:, 0] / local[:, 2] + cx, fy * local[:, 1] / local[:, 2] + cy
+    images = read_contents(capture.posed, ReadOptions()).images
+    find_masks(capture.posed, images)
+    assert len(images) == 6
+    for image in images:
+        assert image.mask is not None
+        rows, columns = np.nonzero(np.asarray(Image.open(image.mask)) > 0)
+        local = corners @ image.world_to_cam[:3, :3].T + image.world_to_cam[:3, 3]
+        lens = image.lens
+        x, y = lens.fx * local[:, 0] / local[:, 2] + lens.cx, lens.fy * local[:, 1] / local[:, 2] + lens.cy
         assert x.min() - 2 < columns.min() and columns.max() < x.max() + 2
         assert y.min() - 2 < rows.min() and rows.max() < y.max() + 2
         assert len(rows) > 0.2 * np.ptp(x) * np.ptp(y)
