@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import luxel.scenes as scenes
+from luxel.scenes.captures.capture_format import ReadOptions
 from luxel.scenes.captures.colmap_process import features
+from luxel.scenes.captures.open_capture import read_contents
 from luxel.scenes.captures.poses.pose_refinement import similarity
+from luxel.scenes.geometry import invert_rigid
 from luxel.scenes.synthetic.captures.turntable import write_turntable
 
 VIEWS = 30
@@ -20,18 +22,17 @@ def test_images_are_placed_around_the_object(tmp_path: Path, monkeypatch: pytest
     pytest.importorskip("pycolmap", reason="pycolmap is not installed: no poses were estimated")
     monkeypatch.setattr(features, "FEATURES", 2048)
     capture = write_turntable(tmp_path, views=VIEWS, rings=1, width=480, height=360, kind="box", masks=False)
-    truth = {Path(view.name).name: view.camera for view in scenes.open(capture.posed, holdout_every=0).views}
-    opened = scenes.open(capture.photographs, holdout_every=0)
-    assert len(opened.views) >= 0.9 * VIEWS
-    pairs = [(view.camera, truth[Path(view.name).name]) for view in opened.views]
-    ours, exact = (
-        np.array([camera.position.tolist() for camera in side]) for side in zip(*pairs, strict=True)
-    )
+    known = read_contents(capture.posed, ReadOptions()).images
+    truth = {image.path.name: invert_rigid(image.world_to_cam) for image in known}
+    placed = read_contents(capture.photographs, ReadOptions(cache_dir=tmp_path / "cache")).images
+    assert len(placed) >= 0.9 * VIEWS
+    inverse = [invert_rigid(image.world_to_cam) for image in placed]
+    right = [truth[image.path.name] for image in placed]
+    ours, exact = (np.stack([pose[:3, 3] for pose in poses]) for poses in (inverse, right))
     scale, turn, shift = similarity(ours, exact)
     extent = np.median(np.linalg.norm(exact - exact.mean(0), axis=1))
     off = np.linalg.norm(scale * ours @ turn.T + shift - exact, axis=1)
     assert off.max() < 0.02 * extent
-    for camera, right in pairs:
-        rotation = right.world_to_cam[:3, :3].double().numpy() @ turn
-        rotation = rotation @ camera.world_to_cam[:3, :3].double().numpy().T
+    for pose, expected in zip(inverse, right, strict=True):
+        rotation = expected[:3, :3].T @ turn @ pose[:3, :3]
         assert np.degrees(np.arccos(min(1.0, (np.trace(rotation) - 1) / 2))) < 2.0
