@@ -173,9 +173,8 @@ def open(
             all others; "keep": nothing is left out, and far cameras count for the extent.
         points: how initial points of captures with poses but without points and depth maps are found; "sweep": by a
             plane sweep over small images, "random": at random in the cameras' views, of cut-outs in the visual hull,
-            "triangulate": by features and triangulation with pycolmap, which takes minutes, "auto": triangulated ones
-            where the cache holds them, else random ones of cut-outs, and a plane sweep of others. Where points are too
-            few, random ones are added.
+            "triangulate": by features and triangulation with pycolmap, in minutes and cached, "auto": random ones of
+            cut-outs, and a plane sweep of others. Where points are too few, random ones are added.
 
     Raises:
         CaptureError: the capture cannot be used; the message names the file and the remedy.

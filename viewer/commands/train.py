@@ -115,7 +115,7 @@ class Train(Options):
     points: PointUse = "auto"
     """Initial points of captures with poses but without points. sweep: from a comparison of small images at planes, in
     a second on a GPU; random: in the cameras' views; triangulate: by structure from motion, in minutes; auto:
-    triangulated ones of an earlier run, else random of cut-outs, sweep of other captures."""
+    random of cut-outs, sweep of other captures."""
     lens: LensUse = "undistort"
     """Of images with a fisheye or a distorted lens. undistort: they become pinhole images, cropped to 120 degrees;
     keep: they are trained as they are, with all that they show."""

@@ -1,4 +1,4 @@
-"""How initial points are found: triangulated ones of the cache, a plane sweep, random ones, or triangulation."""
+"""How initial points are found: by a plane sweep, at random, or by triangulation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from luxel.scenes.captures.capture_format import Progress
 from luxel.scenes.captures.initial_points.origins import RANDOM, SWEPT, TRIANGULATED
 from luxel.scenes.captures.initial_points.plane_sweep import sweep
 from luxel.scenes.captures.initial_points.random_points import scatter
-from luxel.scenes.captures.initial_points.triangulation_cache import stored_points, triangulated_points
+from luxel.scenes.captures.initial_points.triangulation_cache import triangulated_points
 from luxel.scenes.captures.poses.triangulate import PosedImage
 from luxel.scenes.errors import CaptureError
 
@@ -46,15 +46,13 @@ def initial_points(
         posed: cameras and readers of the images to use (not those of the data set's test split).
         warnings: gets a sentence where another kind of points is used than that of ``use``.
         use: "sweep": by a plane sweep, see `luxel.scenes.captures.initial_points.plane_sweep`; "random": in the
-            cameras' views, of cut-outs in their visual hull; "triangulate": by pycolmap; "auto": triangulated ones
-            where they are in the cache, else random ones of cut-outs, and a plane sweep of other captures.
+            cameras' views, of cut-outs in their visual hull; "triangulate": by pycolmap; "auto": random ones of
+            cut-outs, and a plane sweep of other captures.
         cache_dir: of triangulated points, see `luxel.scenes.captures.caching.capture_cache.CaptureCache`.
         on_progress: called with (stage, fraction done in [0, 1]).
     """
     points, source = _NOTHING, ""
-    if use == "auto" and (stored := stored_points(root, posed, cache_dir)) is not None:
-        points, source = stored, TRIANGULATED
-    elif use == "triangulate":
+    if use == "triangulate":
         points, source = _triangulated(root, posed, warnings, cache_dir, on_progress), TRIANGULATED
     elif use == "sweep" or (use == "auto" and not all(reader.use == "cutout" for _, reader in posed)):
         points, source = _swept(posed, warnings, on_progress), SWEPT

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +18,6 @@ from luxel.scenes.files.ply import load_points, save_points
 
 VERSION = 2
 SAME_CAMERAS = 1e-5  # most difference of a number of two cameras that are the same, relative to the largest
-
-
-class _NotStoredError(Exception):
-    """The points would have to be triangulated."""
 
 
 def triangulated_points(
@@ -57,18 +53,6 @@ def triangulated_points(
     return CaptureCache(root, cache_dir).result("", _reader(posed), make, names=_names(posed))
 
 
-def stored_points(root: Path, posed: Sequence[PosedImage], cache_dir: str | Path | None) -> Points | None:
-    """The triangulated points of a capture where they are in its cache; arguments as of `triangulated_points`."""
-
-    def refuse(_: Path) -> None:
-        raise _NotStoredError
-
-    try:
-        return CaptureCache(root, cache_dir).result("", _reader(posed), refuse, names=_names(posed))
-    except (_NotStoredError, CaptureError):
-        return None
-
-
 def _names(posed: Sequence[PosedImage]) -> tuple[str, str]:
     """The files of the points and of the cameras."""
     parts: list[object] = ["points", VERSION, features.FEATURES]
@@ -78,7 +62,7 @@ def _names(posed: Sequence[PosedImage]) -> tuple[str, str]:
     return f"{name}.ply", f"{name}.cameras.npy"
 
 
-def _reader(posed: Sequence[PosedImage]):
+def _reader(posed: Sequence[PosedImage]) -> Callable[[Path], Points]:
     points_file, cameras_file = _names(posed)
 
     def read(folder: Path) -> Points:

@@ -147,7 +147,13 @@ def write_turntable(
         place.mkdir(parents=True, exist_ok=True)
     turned = turntable_views(views, width, height, rings=rings, seed=seed)
     renderer = ObjectRenderer(made_object(chosen, seed))
-    stills = {view.ring: _surroundings(view.still, seed) for view in turned}
+    stills: dict[int, torch.Tensor] = {}
+
+    def surround(ring: int) -> None:
+        torch.set_num_threads(1)
+        stills[ring] = _surroundings(next(view.still for view in turned if view.ring == ring), seed)
+
+    for_each(surround, rings)
     gains = _gains(views, seed) if exposure else np.ones((views, 3))
     names = [f"images/IMG_{1000 + index}.jpg" for index in range(views)]
 

@@ -65,14 +65,14 @@ def test_points_of_the_capture_come_first(toy: Path) -> None:
     assert chosen.warnings == ["The capture has points, so points='random' has no effect."]
 
 
-def test_stored_points_are_used(posed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_triangulated_points_are_used_where_they_are_asked_for(
+    posed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(triangulation_cache, "triangulate", lambda *_: some(600))
     monkeypatch.setattr(triangulation_cache, "within_masks", lambda points, _: points)
-    assert scenes.open(posed).points_from == SWEPT
-    assert scenes.open(posed, points="triangulate").points_from == TRIANGULATED
-    again = scenes.open(posed)
-    assert again.points_from == TRIANGULATED and len(again.points.xyz) == 600
-    assert scenes.open(posed, points="sweep").points_from == SWEPT
+    capture = scenes.open(posed, points="triangulate")
+    assert capture.points_from == TRIANGULATED and len(capture.points.xyz) == 600
+    assert scenes.open(posed).points_from == SWEPT, "the result does not depend on what the cache holds"
 
 
 def test_images_are_not_compared_at_random_points(posed: Path) -> None:

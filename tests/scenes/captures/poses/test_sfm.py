@@ -174,7 +174,7 @@ def test_points_from_known_poses(posed_fox: Path, monkeypatch: pytest.MonkeyPatc
         assert share > 0.5
     assert np.median(differences) < 12
     no_pycolmap(monkeypatch)
-    again = scenes.open(posed_fox, max_size=SIZE)
+    again = scenes.open(posed_fox, max_size=SIZE, points="triangulate")
     assert again.points_from == TRIANGULATED and np.array_equal(again.points.xyz, capture.points.xyz)
 
 
