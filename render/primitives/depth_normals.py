@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from luxel.render.primitives.planes import local_rays, pixel_rays
+from luxel.render.primitives.planes import local_rays
 from luxel.render.primitives.terms import StepImages
 
 COVERED = 0.5  # alpha from which on a pixel has a surface
@@ -31,9 +31,7 @@ def depth_normals(z: Tensor, world_to_cam: Tensor, intrinsics: Tensor) -> Tensor
     return (normal[..., None] * rotation).sum(-2)  # R^T n
 
 
-def normal_difference(
-    images: StepImages, z: Tensor, emphasis: Tensor | None = None, facing: bool = False
-) -> Tensor:
+def normal_difference(images: StepImages, z: Tensor, emphasis: Tensor | None = None) -> Tensor:
     """Mean over pixels of sum_i w_i (1 - n_i . N), with N the normal of the surface of depths z; a scalar.
 
     Huang et al. 2024, "2D Gaussian Splatting", eq. 14. Pixels at the border do not count, nor those where a neighbour
@@ -43,8 +41,6 @@ def normal_difference(
         images: of B views.
         z: depth of the surface at each pixel, [B, H, W]; 0: none.
         emphasis: factor on each pixel, [B, H, W]; None: 1.
-        facing: whether pixels count by the cosine between their ray and N, a constant. Where something hides what is
-            behind it, depths differ as on a surface that is viewed from the side, which is not there.
     """
     normal = depth_normals(z, images.world_to_cam, images.intrinsics)
     inner = (slice(None), slice(1, -1), slice(1, -1))
@@ -54,9 +50,6 @@ def normal_difference(
     counts = torch.stack(around).amin(0).minimum(solid[inner]).detach() > COVERED
     difference = cover[inner] - (images.normals[inner] * normal).sum(-1)
     difference = torch.where(counts & normal.any(-1), difference, 0.0)
-    if facing:
-        rays = pixel_rays(images.world_to_cam, images.intrinsics, z.shape[2], z.shape[1])[inner]
-        difference = difference * -torch.nn.functional.cosine_similarity(rays, normal.detach(), dim=-1)
     if emphasis is not None:
         difference = difference * emphasis[inner]
     return difference.mean() if images.weight is None else (difference * images.weight[inner]).mean()

@@ -38,8 +38,8 @@ def _mean(values: Tensor, weight: Tensor | None) -> Tensor:
 
 
 def normals(images: StepImages) -> Tensor:
-    """The difference between the normals of surfels and those of their mean depth, by how they face; a scalar."""
-    return normal_difference(images, mean_depth(images), facing=True)
+    """The difference between the normals of surfels and those of their mean depth; a scalar."""
+    return normal_difference(images, mean_depth(images))
 
 
 def _counting(name: str, weight: str) -> Callable[[LossContext], float]:

@@ -16,10 +16,9 @@ from luxel.render.geometry.camera import Camera, Points
 from luxel.render.ops.train.langevin_noise import langevin_noise_
 from luxel.render.ops.train.relocate import relocate_
 from luxel.render.primitives import Gaussians, Surfels
-from luxel.render.primitives.depth_normals import depth_normals, normal_difference
+from luxel.render.primitives.depth_normals import normal_difference
 from luxel.render.primitives.gaussians import quat_to_matrix
 from luxel.render.primitives.gaussians4d import matrix_to_quat
-from luxel.render.primitives.planes import local_rays
 from luxel.render.primitives.similarity import Similarity
 from luxel.render.primitives.surfels import SurfelLoss, neighbour_quats
 from luxel.render.primitives.surfels.geometry import DISTORTION, NORMALS, TERMS, distortion, mean_depth
@@ -319,62 +318,3 @@ def test_both_weights_fall_at_the_end_of_the_run():
     assert SurfelLoss().factor_at(1.0) == 1.0
     late = SurfelLoss(geometry_final=0.25, geometry_final_from=1.0)
     assert [late.factor_at(p) for p in (0.0, 0.5, 1.0)] == [1.0, 1.0, 1.0]
-
-
-def flat_images(z: torch.Tensor, normals: torch.Tensor) -> StepImages:
-    """Images of opaque surfaces of depths z [H, W], viewed along z with rays of small angles, with rendered normals."""
-    height, width = z.shape
-    intrinsics = torch.tensor([[200.0, 200.0, width / 2, height / 2]], dtype=D)
-    return StepImages(
-        depth=z[None],
-        square=z.square()[None],
-        normals=normals.expand(1, height, width, 3),
-        transmittance=torch.zeros(1, height, width, dtype=D),
-        weight=None,
-        world_to_cam=torch.eye(4, dtype=D)[None],
-        intrinsics=intrinsics,
-    )
-
-
-def test_normals_count_by_how_a_surface_faces_the_camera():
-    """On a slanted plane by the cosine; at a step between two depths, where none is, hardly."""
-    normal = torch.nn.functional.normalize(torch.tensor([0.0, 3.0, -4.0], dtype=D), dim=0)
-    rays = local_rays(flat_images(torch.ones(8, 10, dtype=D), normal).intrinsics, 10, 8)[0]
-    z = -4.0 / (rays @ normal)  # the plane n . x = -4
-    shown = torch.tensor([0.6, 0.0, -0.8], dtype=D)  # rendered normals, not those of the plane
-    images = flat_images(z, shown)
-    inner = torch.nn.functional.normalize(rays, dim=-1)[1:-1, 1:-1]
-    expected = (1 - shown @ normal) * -(inner @ normal).mean()
-    torch.testing.assert_close(normal_difference(images, images.depth, facing=True), expected)
-    step = torch.full((8, 10), 4.0, dtype=D)
-    step[:, 5:] = 5.0
-    images = flat_images(step, torch.tensor([0.0, 0.0, -1.0], dtype=D))
-    flat, faced = (float(normal_difference(images, images.depth, facing=f)) for f in (False, True))
-    assert flat > 0.2 and faced < 0.05 * flat
-
-
-def test_gradients_of_facing_normals_in_double():
-    """By depth, rendered normals and transmittance, with the cosine as a constant."""
-    generator = torch.Generator().manual_seed(5)
-    z = 4 + 0.02 * torch.rand(1, 6, 7, generator=generator, dtype=D)
-    turned = torch.nn.functional.normalize(
-        torch.tensor([0.0, 0.0, -1.0], dtype=D) + 0.3 * torch.randn(1, 6, 7, 3, generator=generator, dtype=D),
-        dim=-1,
-    )
-    through = 0.3 * torch.rand(1, 6, 7, generator=generator, dtype=D)
-    images = flat_images(z[0], turned)
-    at = depth_normals(z, images.world_to_cam, images.intrinsics)
-    rays = local_rays(images.intrinsics, 7, 6)[:, 1:-1, 1:-1]
-    cosines = torch.nn.functional.pad(-torch.nn.functional.cosine_similarity(rays, at, dim=-1), (1, 1, 1, 1))
-
-    def loss(depth: torch.Tensor, normals: torch.Tensor, transmittance: torch.Tensor) -> torch.Tensor:
-        return normal_difference(
-            images._replace(normals=normals, transmittance=transmittance), depth, cosines
-        )
-
-    leaves = [t.clone().requires_grad_() for t in (z, turned, through)]
-    assert torch.autograd.gradcheck(loss, leaves)
-    expected = torch.autograd.grad(loss(*leaves), leaves)
-    made = images._replace(normals=leaves[1], transmittance=leaves[2])
-    actual = torch.autograd.grad(normal_difference(made, leaves[0], facing=True), leaves)
-    torch.testing.assert_close(actual, expected)
