@@ -112,7 +112,12 @@ SCENARIOS = (
         inside="edits",
         slow=True,
     ),
-    _scenario("inspect posed", "inspect {tree}/posed", inside="posed cache/luxel", slow=True),
+    _scenario(
+        "inspect posed",
+        "inspect {tree}/posed --points triangulate",
+        inside="posed cache/luxel",
+        slow=True,
+    ),
 )
 
 

@@ -73,6 +73,7 @@ OPTIONS: dict[str, list[str] | str] = {
     "--out": ["export", "SCENE", "--out", "NEW.ply"],
     "--panorama.projection": ["train", "CAPTURE", "--panorama.projection", "perspective", *NEW],
     "--port": ["view", "SCENE", "--port", "0", *CPU],
+    "--precise": ["train", "DATA", "--field", "image", "--precise", "--run", "NEW", *SHORT, *TABLE],
     "--rate": ["train", "--resume", "FIELD", "--rate", "0.001", *SHORT],
     "--replace": MASKS,
     "--restart": "tests/viewer/bench/test_bench_record.py::test_figures_of_two_commits_are_refused_and_said_aloud",
