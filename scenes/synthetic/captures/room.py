@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from luxel.render.geometry.camera import Camera
-from luxel.scenes.synthetic.captures.static_capture import write_static_capture
-from luxel.scenes.synthetic.rays.ray_caster import StaticScene, StaticSolid, Triple
+from luxel.scenes.synthetic.captures.static_capture import shadowed_scene, write_static_capture
+from luxel.scenes.synthetic.rays.ray_caster import StaticSolid, Triple
 from luxel.scenes.synthetic.rays.ray_shapes import BOX, CYLINDER, ELLIPSOID, TORUS
 from luxel.scenes.synthetic.rays.ray_textures import (
     BRICKS,
@@ -90,9 +90,9 @@ def write_room(
     Returns:
         The folder.
     """
-    chosen = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    shadows = min(4096, 4 * max(width, height))
-    scene = StaticScene(make_room_solids(seed), seed, chosen, shadow_radius=5.0, shadow_side=shadows)
+    side = max(width, height)
+    solids = make_room_solids(seed)
+    scene = shadowed_scene(solids, seed, device, shadow_radius=5.0, longer_side=side)
     cameras = room_cameras(views, width=width, height=height, seed=seed)
     return write_static_capture(out, scene, cameras, points=points, noise=NOISE, seed=seed)
 

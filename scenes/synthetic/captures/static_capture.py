@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from luxel.render.geometry.camera import Camera, Points
 from luxel.scenes.captures.images.images import for_each
 from luxel.scenes.files.ply import save_points
 from luxel.scenes.geometry import OPENGL_TO_OPENCV
-from luxel.scenes.synthetic.rays.ray_caster import CastView, StaticScene
+from luxel.scenes.synthetic.rays.ray_caster import CastView, StaticScene, StaticSolid
 from luxel.scenes.synthetic.rays.ray_textures import CLOUDS
 from luxel.scenes.synthetic.toy import as_bytes
 
@@ -23,6 +25,29 @@ SKY_POINTS = (
     0.1  # fraction of the points on the sky that are retained, as structure from motion finds few there
 )
 QUALITY = 95  # of the JPEG files
+MAX_SHADOWS = 4096  # resolution of the shadows' depth map
+
+
+def shadowed_scene(
+    solids: Sequence[StaticSolid],
+    seed: int,
+    device: torch.device | str | None,
+    *,
+    shadow_radius: float,
+    longer_side: int,
+) -> StaticScene:
+    """Solids with shadows as sharp as images of a size show them.
+
+    Args:
+        solids: what the scene consists of.
+        seed: of the textures.
+        device: to render on; None: a GPU where there is one.
+        shadow_radius: around the origin, within which there are shadows, units.
+        longer_side: of the images, pixels.
+    """
+    chosen = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    side = min(MAX_SHADOWS, 4 * longer_side)
+    return StaticScene(solids, seed, chosen, shadow_radius=shadow_radius, shadow_side=side)
 
 
 def write_static_capture(
@@ -81,6 +106,15 @@ def frame_entry(name: str, camera: Camera, unit: float = 1.0) -> dict[str, objec
     pose[:3, 3] *= unit
     lens = {"w": camera.width, "h": camera.height, "fl_x": fx, "fl_y": fy, "cx": cx, "cy": cy}
     return {"file_path": name, **lens, "transform_matrix": pose.tolist()}
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """The same file at a second place, which it replaces; copied where the file system has no hard links."""
+    target.unlink(missing_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
 
 
 def _rendered(

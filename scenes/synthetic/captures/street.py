@@ -9,7 +9,6 @@ from __future__ import annotations
 import colorsys
 import json
 import math
-import os
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +18,12 @@ from luxel.render.geometry.camera import Camera
 from luxel.scenes.captures.images.images import for_each
 from luxel.scenes.files.ply import load_points
 from luxel.scenes.geometry import OPENGL_TO_OPENCV, quaternion_from_rotation, rotation_from_quaternion
-from luxel.scenes.synthetic.captures.static_capture import write_static_capture
-from luxel.scenes.synthetic.rays.ray_caster import StaticScene, StaticSolid, Triple
+from luxel.scenes.synthetic.captures.static_capture import (
+    link_or_copy,
+    shadowed_scene,
+    write_static_capture,
+)
+from luxel.scenes.synthetic.rays.ray_caster import StaticSolid, Triple
 from luxel.scenes.synthetic.rays.ray_shapes import BOX, CYLINDER, ELLIPSOID, TORUS
 from luxel.scenes.synthetic.rays.ray_textures import (
     BRICKS,
@@ -105,9 +108,9 @@ def write_street(
     Returns:
         The folder.
     """
-    chosen = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    shadows = min(4096, 4 * max(width, height))
-    scene = StaticScene(make_street_solids(seed), seed, chosen, shadow_radius=45.0, shadow_side=shadows)
+    side = max(width, height)
+    solids = make_street_solids(seed)
+    scene = shadowed_scene(solids, seed, device, shadow_radius=45.0, longer_side=side)
     cameras = street_cameras(views, width=width, height=height, seed=seed)
     return write_static_capture(out, scene, cameras, points=points, noise=NOISE, seed=seed)
 
@@ -153,16 +156,8 @@ def write_utm_copy(capture: str | Path, out: str | Path, *, seed: int) -> Path:
     for name, text in (("cameras", cameras), ("images", images), ("points3D", lines)):
         (model / f"{name}.txt").write_text("\n".join([*text, ""]))
     paths = sorted((original / "images").iterdir())
-    for_each(lambda index: _link(paths[index], folder / "images" / paths[index].name), len(paths))
+    for_each(lambda index: link_or_copy(paths[index], folder / "images" / paths[index].name), len(paths))
     return folder
-
-
-def _link(source: Path, target: Path) -> None:
-    target.unlink(missing_ok=True)
-    try:
-        os.link(source, target)
-    except OSError:
-        target.write_bytes(source.read_bytes())
 
 
 class _Street:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +19,7 @@ from PIL import Image
 
 from luxel.render.geometry.camera import Camera
 from luxel.scenes.captures.images.images import for_each
-from luxel.scenes.synthetic.captures.static_capture import frame_entry
+from luxel.scenes.synthetic.captures.static_capture import frame_entry, link_or_copy
 from luxel.scenes.synthetic.captures.turntable_object import KINDS_OF_OBJECT, ObjectRenderer, made_object
 from luxel.scenes.synthetic.rays.ray_caster import TO_LIGHT, StaticScene, StaticSolid
 from luxel.scenes.synthetic.rays.ray_shapes import BOX
@@ -169,7 +167,7 @@ def write_turntable(
         if masks:
             mask = as_bytes((alpha > 0.5).float().numpy())
             Image.fromarray(mask).save(posed / "masks" / f"{Path(names[index]).name}.png")
-        _linked(posed / names[index], alone / names[index])
+        link_or_copy(posed / names[index], alone / names[index])
 
     for_each(work, views)
     frames = [frame_entry(name, view.camera) for name, view in zip(names, turned, strict=True)]
@@ -199,12 +197,3 @@ def _gains(views: int, seed: int) -> np.ndarray:
     random = np.random.default_rng([seed, 64])
     common = random.uniform(-GAIN, GAIN, (views, 1))
     return np.exp(common + random.uniform(-TINT, TINT, (views, 3)))
-
-
-def _linked(source: Path, target: Path) -> None:
-    """The same file at a second place, copied where the file system has no hard links."""
-    target.unlink(missing_ok=True)
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)

@@ -23,7 +23,7 @@ from luxel.render.primitives.similarity import Similarity
 from luxel.render.primitives.surfels import SurfelLoss, neighbour_quats
 from luxel.render.primitives.surfels.geometry import DISTORTION, NORMALS, TERMS, distortion, mean_depth
 from luxel.render.primitives.terms import LossContext, StepImages
-from luxel.render.raster.rasterize import rasterize
+from luxel.render.raster.rasterize import Frame, rasterize
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.split import split_in_two
 from luxel.scenes import load_primitives, save_scene
@@ -215,17 +215,7 @@ def test_normals_of_one_plane_agree_with_its_depth(toy_camera):
     surfel.opacity_logits.fill_(8.0)
     assert well_observed(surfel, camera).count == 1
     frame = rasterize(surfel, camera, depth=True, normals=True)
-    assert frame.depth is not None and frame.square_depth is not None and frame.normals is not None
-    assert frame.transmittance is not None
-    images = StepImages(
-        depth=(frame.depth * frame.alpha)[None],
-        square=frame.square_depth[None],
-        normals=frame.normals[None],
-        transmittance=frame.transmittance[None],
-        weight=None,
-        world_to_cam=camera.world_to_cam[None],
-        intrinsics=camera.calibration[None],
-    )
+    images = images_of(frame, camera)
     assert (frame.alpha[1:-1, 1:-1] > 0.5).double().mean() > 0.1
     assert float(normal_difference(images, mean_depth(images))) < 1e-6 and float(distortion(images)) < 1e-9
     turned = images.normals @ torch.linalg.matrix_exp(
@@ -261,13 +251,11 @@ def test_the_losses_of_the_geometry_do_not_depend_on_the_unit(toy_camera: Any, f
         )
 
 
-def losses_of(surfels: Surfels, camera: Camera) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """The values of all terms, and the gradient of their sum by what shapes surfels."""
-    leaves = {name: t.detach().requires_grad_() for name, t in surfels.tensors().items()}
-    frame = rasterize(Surfels(**leaves), camera, depth=True, normals=True)
+def images_of(frame: Frame, camera: Camera) -> StepImages:
+    """What the losses of the geometry read of a rendered view."""
     assert frame.depth is not None and frame.square_depth is not None and frame.normals is not None
     assert frame.transmittance is not None
-    images = StepImages(
+    return StepImages(
         depth=(frame.depth * frame.alpha)[None],
         square=frame.square_depth[None],
         normals=frame.normals[None],
@@ -276,6 +264,13 @@ def losses_of(surfels: Surfels, camera: Camera) -> tuple[torch.Tensor, dict[str,
         world_to_cam=camera.world_to_cam[None],
         intrinsics=camera.calibration[None],
     )
+
+
+def losses_of(surfels: Surfels, camera: Camera) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """The values of all terms, and the gradient of their sum by what shapes surfels."""
+    leaves = {name: t.detach().requires_grad_() for name, t in surfels.tensors().items()}
+    frame = rasterize(Surfels(**leaves), camera, depth=True, normals=True)
+    images = images_of(frame, camera)
     values = torch.stack([value for term in TERMS if (value := term.apply(images)) is not None])
     shapes = {name: leaves[name] for name in ("means", "quats", "log_scales", "opacity_logits")}
     gradients = torch.autograd.grad(values.sum(), list(shapes.values()))

@@ -172,7 +172,7 @@ def test_a_copy_is_made_where_files_cannot_be_linked(
     def refuse(source: Any, target: Any) -> None:
         raise OSError("no links here")
 
-    monkeypatch.setattr("luxel.scenes.synthetic.captures.street.os.link", refuse)
+    monkeypatch.setattr("luxel.scenes.synthetic.captures.static_capture.os.link", refuse)
     for _ in range(2):  # over an earlier one too
         write_utm_copy(street, tmp_path, seed=6)
     names = [frame["file_path"] for frame in json.loads((street / "transforms.json").read_text())["frames"]]
