@@ -97,6 +97,7 @@ class DecoyTree:
         (place / "empty").mkdir()
         self.planted.append(place / "empty")
         self._forge_manifest()
+        self._before = dict[Path, str]()
         self._before = self._contents()
 
     def _plant(self, folder: Path, names: Sequence[str]) -> None:
@@ -119,10 +120,17 @@ class DecoyTree:
         path.write_text("\n".join(lines) + "\n")
 
     def _contents(self) -> dict[Path, str]:
-        return {path: _content(path) for path in self.planted}
+        return {path: self._content(path) for path in self.planted}
+
+    def _content(self, path: Path) -> str:
+        """Of a decoy, under the name it was set aside with where that has what it held before."""
+        before = self._before.get(path)
+        aside = path.parent.glob(f"{path.name}.before-*") if before else ()
+        return next((content for file in aside if (content := _content(file)) == before), _content(path))
 
     def changed(self) -> list[str]:
-        """Decoys that were changed or are gone: names relative to the place."""
+        """Decoys that were changed or are gone: names relative to the place. One that was given another name,
+        NAME.before-N as `OutputFolder.set_aside` does, is neither."""
         now = self._contents()
         return [os.path.relpath(path, self.place) for path in self.planted if now[path] != self._before[path]]
 
