@@ -111,6 +111,13 @@ def without_pairs(pycolmap: Any, database: Path, target: Path, pairs: Sequence[t
             opened.delete_two_view_geometry(int(first), int(second))
 
 
+def verify(pycolmap: Any, database: Path) -> None:
+    """Verifies all pairs of a database geometrically."""
+    options = pycolmap.TwoViewGeometryOptions()
+    options.ransac.random_seed = features.SEED
+    pycolmap.geometric_verification(str(database), two_view_geometry_options=options)
+
+
 def copy_database(database: Path, target: Path) -> None:
     """Copies a database with what is still in its write-ahead log."""
     with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(target)) as copied:

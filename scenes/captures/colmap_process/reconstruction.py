@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from luxel.scenes.captures.colmap_process import features
+from luxel.scenes.captures.colmap_process.affine.database import match_affine
 from luxel.scenes.captures.colmap_process.features import import_pycolmap
 from luxel.scenes.captures.colmap_process.lens_refinement import refine_lens
 from luxel.scenes.captures.colmap_process.mapping import map_globally, map_incrementally, without_pairs
-from luxel.scenes.captures.colmap_process.pairs import pairs_to_match
-from luxel.scenes.captures.colmap_process.score import ModelScore, PoseReport, score_model
+from luxel.scenes.captures.colmap_process.pairs import EXHAUSTIVE_UP_TO, pairs_to_match
+from luxel.scenes.captures.colmap_process.score import UNSURE, ModelScore, PoseReport, score_model
 from luxel.scenes.captures.colmap_process.still_features import read_turntable
 from luxel.scenes.captures.colmap_process.turn_bundle import adjust_on_path
 from luxel.scenes.captures.colmap_process.turntable_mapping import map_turntable
@@ -32,7 +33,7 @@ GOOD_AGREEMENT = 0.9  # from which mapping is not repeated
 CONTRADICTS = 0.25  # share of a pair's matches that fits the poses, below which the pair is cut
 FEW_FEATURES = 100  # of the median image
 TURNED = "the camera turned on the spot, so that near and far move alike from one image to another"
-DATABASE, FINISHED, REPORT = "database.db", "finished", "report.json"
+DATABASE, AFFINE_DATABASE, FINISHED, REPORT = "database.db", "affine.db", "finished", "report.json"
 ADVICE = (
     "Images must be sharp, overlap by two thirds with their neighbours, and be taken from different positions, not "
     "by turning on the spot. Add images between these and the others, or remove them."
@@ -46,19 +47,46 @@ class _Inputs:
     pycolmap: the module.
     folder: see `reconstruct`.
     names: of the images, in order.
+    database: of their features and matches.
     """
 
     pycolmap: Any
     folder: Path
     names: Sequence[str]
-
-    @property
-    def database(self) -> Path:
-        return self.folder / DATABASE
+    database: Path
 
     @property
     def images(self) -> Path:
         return self.folder / "images"
+
+
+@dataclass(frozen=True)
+class _Mapped:
+    """Models of a set of matches.
+
+    Args:
+        verified: the pairs that the models are scored by.
+        candidates: all models.
+        best: the one to use; None: there is no model.
+        cut: number of pairs that were left out.
+        groups: image ids of each camera position of a turntable; empty: it is none.
+    """
+
+    verified: VerifiedPairs
+    candidates: list[Candidate] = field(default_factory=list)
+    best: Candidate | None = None
+    cut: int = 0
+    groups: list[list[int]] = field(default_factory=list)
+
+    @property
+    def value(self) -> float:
+        """The score of the best."""
+        return self.best[0].value if self.best else 0.0
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the best would be refused, or used with a warning."""
+        return self.value < UNSURE
 
 
 def reconstruct(
@@ -86,30 +114,23 @@ def reconstruct(
     """
     pycolmap = import_pycolmap()
     pycolmap.set_random_seed(features.SEED)
-    inputs = _Inputs(pycolmap, folder, names)
+    inputs = _Inputs(pycolmap, folder, names, folder / DATABASE)
     with features.quiet(pycolmap):
         _extract(inputs, lenses, on_progress)
         pairs = pairs_to_match(pycolmap, inputs.database, names)
         features.match(pycolmap, inputs.database, pairs, lambda share: on_progress("matching images", share))
-        turned = _turntable(inputs, on_progress)
-        verified = turned[1] if turned else read_pairs(pycolmap, inputs.database)
-        if not turned and only_turned(verified):  # mapping places some of them even so, differently each time
-            raise CaptureError(f"{capture}: no poses could be estimated: {TURNED}.", ADVICE)
-        candidates = [turned[0]] if turned else _candidates(inputs, verified, on_progress)
-        if not candidates:
-            reason = _reason(len(names), verified)
-            raise CaptureError(f"{capture}: no poses could be estimated: {reason}.", ADVICE)
-        if turned:
-            best, cut = turned[0], turned[2]
-        else:
-            best, cut = _without_contradictions(inputs, verified, candidates, on_progress)
+        mapped = _mapped(inputs, capture, on_progress)
+        if not mapped.best:
+            raise CaptureError(
+                f"{capture}: no poses could be estimated: {_reason(len(names), mapped.verified)}.", ADVICE
+            )
         on_progress("refining the lens", 0.0)
-        refined = refine_lens(pycolmap, best[1])
-        if turned:
-            adjust_on_path(pycolmap, refined, turned[3])
-        score, _ = score_model(best[0].mapping, refined, len(names), verified)
+        refined = refine_lens(pycolmap, mapped.best[1])
+        if mapped.groups:
+            adjust_on_path(pycolmap, refined, mapped.groups)
+        score, _ = score_model(mapped.best[0].mapping, refined, len(names), mapped.verified)
         models = sorted({camera.model_name for camera in refined.cameras.values()})
-        report = PoseReport(score, [made for made, *_ in candidates], cut, ", ".join(models))
+        report = PoseReport(score, [made for made, *_ in mapped.candidates], mapped.cut, ", ".join(models))
         if score.agreement < MIN_AGREEMENT:
             report.refusal = (
                 f"only {score.agreement:.0%} of the matches of {score.pairs} pairs agree with them"
@@ -146,22 +167,60 @@ def _extract(inputs: _Inputs, lenses: Sequence[Sequence[str]], on_progress: Prog
         done += size
 
 
-def _turntable(
-    inputs: _Inputs, on_progress: Progress
-) -> tuple[Candidate, VerifiedPairs, int, list[list[int]]] | None:
-    """The model of an object that turns before cameras that stand still, with the pairs that it is scored by, the
-    number of pairs that were left out, and the images of each position; None: the cameras moved, or there is no such
-    model."""
+def _mapped(inputs: _Inputs, capture: str, on_progress: Progress) -> _Mapped:
+    """The models that the matches allow; where the best is doubtful, those of features of slanted surfaces as well.
+
+    Raises:
+        CaptureError: the camera only turned on the spot.
+    """
     turntable = read_turntable(inputs.pycolmap, inputs.database)
     made = turntable and map_turntable(inputs.pycolmap, inputs.folder, turntable, on_progress)
-    if not turntable or not made:
-        return None
-    model, pairs, cut = made
-    return _scored("turntable", model, len(inputs.names), pairs), pairs, cut, turntable.groups
+    if turntable and made:
+        model, pairs, cut = made
+        only = _scored("turntable", model, len(inputs.names), pairs)
+        return _Mapped(pairs, [only], only, cut, turntable.groups)
+    verified = read_pairs(inputs.pycolmap, inputs.database)
+    if only_turned(verified):  # mapping places some of them even so, differently each time
+        raise CaptureError(f"{capture}: no poses could be estimated: {TURNED}.", ADVICE)
+    mapped = _best(inputs, verified, _candidates(inputs, verified, on_progress), on_progress)
+    if turntable or not mapped.doubtful or len(inputs.names) > EXHAUSTIVE_UP_TO:
+        return mapped
+    slanted = _slanted(inputs, on_progress)
+    if not slanted.best or slanted.value <= mapped.value:
+        return mapped
+    return replace(slanted, candidates=[*mapped.candidates, *slanted.candidates])
 
 
-def _candidates(inputs: _Inputs, verified: VerifiedPairs, on_progress: Progress) -> list[Candidate]:
-    """Models of both mappings; incremental mapping is repeated with looser thresholds where too few are placed."""
+def _slanted(inputs: _Inputs, on_progress: Progress) -> _Mapped:
+    """The models of features of slanted surfaces."""
+    pycolmap, database = inputs.pycolmap, inputs.folder / AFFINE_DATABASE
+    match_affine(pycolmap, inputs.folder, inputs.database, database, inputs.names, on_progress)
+    again, verified = replace(inputs, database=database), read_pairs(pycolmap, database)
+    if only_turned(verified):
+        return _Mapped(verified)
+    made = _candidates(again, verified, on_progress, note=", slanted")
+    return _best(again, verified, made, on_progress)
+
+
+def _best(
+    inputs: _Inputs, verified: VerifiedPairs, candidates: list[Candidate], on_progress: Progress
+) -> _Mapped:
+    """The best of the candidates, or of those without the pairs that contradict it."""
+    if not candidates:
+        return _Mapped(verified)
+    best, cut = _without_contradictions(inputs, verified, candidates, on_progress)
+    return _Mapped(verified, candidates, best, cut)
+
+
+def _candidates(
+    inputs: _Inputs, verified: VerifiedPairs, on_progress: Progress, note: str = ""
+) -> list[Candidate]:
+    """Models of both mappings; incremental mapping is repeated with looser thresholds where too few are placed.
+
+    Args:
+        inputs, verified, on_progress: see `_best`.
+        note: added to the names of the mappings.
+    """
     count, given = len(inputs.names), (inputs.pycolmap, inputs.database, inputs.images)
     models = {"incremental": map_incrementally(*given, inputs.folder / "incremental", count, on_progress)}
     models["global"] = map_globally(*given, inputs.folder / "global", on_progress)
@@ -170,7 +229,9 @@ def _candidates(inputs: _Inputs, verified: VerifiedPairs, on_progress: Progress)
         models["loose incremental"] = map_incrementally(
             *given, inputs.folder / "loose", count, on_progress, loose=True
         )
-    return [(*_scored(name, model, count, verified),) for name, model in models.items() if model is not None]
+    return [
+        _scored(name + note, model, count, verified) for name, model in models.items() if model is not None
+    ]
 
 
 def _scored(name: str, model: Any, count: int, verified: VerifiedPairs) -> Candidate:

@@ -21,7 +21,7 @@ import numpy as np
 
 from luxel.scenes.captures.colmap_process import features
 from luxel.scenes.captures.colmap_process.lens_refinement import adjust
-from luxel.scenes.captures.colmap_process.mapping import without_pairs
+from luxel.scenes.captures.colmap_process.mapping import verify, without_pairs
 from luxel.scenes.captures.colmap_process.still_features import Turntable, write_moving
 from luxel.scenes.captures.colmap_process.turn_bundle import adjust_on_path
 from luxel.scenes.captures.colmap_process.turn_path import TurnPath, align, fit_path, unwrapped
@@ -115,13 +115,6 @@ def map_turntable(
     if not parts:
         return None
     return _adjusted(pycolmap, folder, moving, turntable, pairs, parts, on_progress)
-
-
-def verify(pycolmap: Any, database: Path) -> None:
-    """Verifies all pairs of a database geometrically."""
-    options = pycolmap.TwoViewGeometryOptions()
-    options.ransac.random_seed = features.SEED
-    pycolmap.geometric_verification(str(database), two_view_geometry_options=options)
 
 
 def _parts(

@@ -33,7 +33,7 @@ MAKE, MODEL, FOCAL, FOCAL_35MM = 0x010F, 0x0110, 0x920A, 0xA405
 
 # What luxel and COLMAP write into it.
 ENTRIES = re.compile(
-    r"images|masks|(database|fewer-pairs|moving|neighbours|turntable)\.db(-wal|-shm|-journal)?|pairs\.txt|incremental|global|loose|again|finished"
+    r"images|masks|(database|affine|fewer-pairs|moving|neighbours|turntable)\.db(-wal|-shm|-journal)?|pairs\.txt|incremental|global|loose|again|finished"
     r"|neighbours|triangulated"
     r"|(request|result)\.npz|\.owner.*"
 )
