@@ -48,8 +48,8 @@ def match_affine(
         opened.clear_matches()
         opened.clear_descriptors()
         opened.clear_keypoints()
-        for name, found in zip(names, features, strict=True):
-            opened.write_keypoints(ids[name], found.positions.astype(np.float32))
+        for name, of_image in zip(names, features, strict=True):
+            opened.write_keypoints(ids[name], of_image.positions.astype(np.float32))
         for done, (a, b) in enumerate(pairs):
             on_progress("matching slanted surfaces", done / len(pairs))
             rows = matches(features[a], features[b])
@@ -62,7 +62,7 @@ def pairs_of(features: Sequence[AffineFeatures]) -> list[tuple[int, int]]:
     """Pairs of images to match, ascending: neighbours in order, and each with those most like it."""
     count = len(features)
     near = {(k, k + step) for step in range(1, NEIGHBOURS + 1) for k in range(count - step)}
-    return sorted(near.union(most_alike(aggregate([found.descriptors for found in features]), ALIKE)))
+    return sorted(near.union(most_alike(aggregate([one.descriptors for one in features]), ALIKE)))
 
 
 def _features(folder: Path, name: str) -> AffineFeatures:

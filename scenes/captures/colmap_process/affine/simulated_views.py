@@ -57,15 +57,15 @@ def affine_features(image: np.ndarray, mask: np.ndarray | None = None) -> Affine
     factors = np.array(size) / (width, height)
     resized = cv2.resize(image, size, interpolation=cv2.INTER_CUBIC if scale > 1 else cv2.INTER_AREA)
     sift = cv2.SIFT.create(nfeatures=MAX_PER_VIEW, contrastThreshold=CONTRAST, enable_precise_upscale=True)
-    found = [_detected(sift, resized, np.eye(2, 3))]
-    (left, top), (right, bottom) = _region(found[0][0], size)
+    views = [_detected(sift, resized, np.eye(2, 3))]
+    (left, top), (right, bottom) = _region(views[0][0], size)
     for view, to_image in simulated_views(resized[top:bottom, left:right]):
         to_image[:, 2] += (left, top)
-        found.append(_detected(sift, view, to_image))
-    points, descriptors = (np.concatenate([part[k] for part in found]) for k in (0, 1))
+        views.append(_detected(sift, view, to_image))
+    points, descriptors = (np.concatenate([part[k] for part in views]) for k in (0, 1))
     # The image itself first: a position in it is more accurate than one in a compressed view.
-    simulated = np.arange(len(points)) >= len(found[0][0])
-    order = np.lexsort((-np.concatenate([part[2] for part in found]), simulated))
+    simulated = np.arange(len(points)) >= len(views[0][0])
+    order = np.lexsort((-np.concatenate([part[2] for part in views]), simulated))
     positions = (points[order] + 0.5) / factors
     inside = _inside(positions, mask, (width, height))
     positions, descriptors = positions[inside], descriptors[order][inside]

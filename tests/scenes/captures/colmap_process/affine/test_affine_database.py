@@ -57,12 +57,12 @@ def test_views_of_one_plane_are_verified_pairs(folder: Path) -> None:
 
 
 def test_the_ordinary_features_stay_and_the_cameras_are_the_same(folder: Path) -> None:
-    found = []
+    contents = []
     for name in ("database.db", "affine.db"):
         with pycolmap.Database.open(str(folder / name)) as opened:
-            found.append((opened.num_descriptors(), [c.todict() for c in opened.read_all_cameras()]))
-    assert found[0][0] > 0 and found[1][0] == 0
-    assert str(found[0][1]) == str(found[1][1])
+            contents.append((opened.num_descriptors(), [c.todict() for c in opened.read_all_cameras()]))
+    assert contents[0][0] > 0 and contents[1][0] == 0
+    assert str(contents[0][1]) == str(contents[1][1])
 
 
 def test_a_mask_drops_features(folder: Path) -> None:

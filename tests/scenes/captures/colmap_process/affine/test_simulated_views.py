@@ -48,33 +48,35 @@ def test_points_of_the_same_spot_are_merged_with_the_first() -> None:
 
 
 def test_features_have_descriptors_of_several_views() -> None:
-    found = affine_features(grain((120, 160)))
-    per_feature = np.bincount(found.feature)
-    assert len(per_feature) == len(found.positions) > 100
+    actual = affine_features(grain((120, 160)))
+    per_feature = np.bincount(actual.feature)
+    assert len(per_feature) == len(actual.positions) > 100
     assert per_feature.min() >= 1 and per_feature.max() >= 3
-    assert (np.diff(found.feature) >= 0).all()
-    np.testing.assert_allclose(np.linalg.norm(found.descriptors, axis=1), 1.0, atol=1e-4)
-    assert ((found.positions >= 0) & (found.positions < (160, 120))).all()
+    assert (np.diff(actual.feature) >= 0).all()
+    np.testing.assert_allclose(np.linalg.norm(actual.descriptors, axis=1), 1.0, atol=1e-4)
+    assert ((actual.positions >= 0) & (actual.positions < (160, 120))).all()
 
 
 def test_positions_are_of_the_image_and_not_of_the_enlarged_one() -> None:
     image = np.full((80, 120), 60, np.uint8)
     for x, y in ((30, 20), (80, 30), (60, 60)):
         cv2.circle(image, (x, y), 4, 220, -1, cv2.LINE_AA)
-    found = affine_features(image)
+    actual = affine_features(image)
     for x, y in ((30.5, 20.5), (80.5, 30.5), (60.5, 60.5)):  # the centre of the first pixel is 0.5
-        assert np.linalg.norm(found.positions - (x, y), axis=1).min() < 0.3
+        assert np.linalg.norm(actual.positions - (x, y), axis=1).min() < 0.3
 
 
 def test_masked_pixels_have_no_features() -> None:
     mask = np.zeros((120, 160), bool)
     mask[:, 80:] = True
-    found = affine_features(grain((120, 160)), mask)
-    assert len(found.positions) > 50 and (found.positions[:, 0] >= 80).all()
-    assert found.feature.max() == len(found.positions) - 1
+    actual = affine_features(grain((120, 160)), mask)
+    assert len(actual.positions) > 50 and (actual.positions[:, 0] >= 80).all()
+    assert actual.feature.max() == len(actual.positions) - 1
 
 
 @pytest.mark.parametrize("size", [(1, 1), (40, 40)])
 def test_an_image_without_detail_has_no_features(size: tuple[int, int]) -> None:
-    found = affine_features(np.full(size, 90, np.uint8))
-    assert found.positions.shape == (0, 2) and found.descriptors.shape == (0, 128) and len(found.feature) == 0
+    actual = affine_features(np.full(size, 90, np.uint8))
+    assert (
+        actual.positions.shape == (0, 2) and actual.descriptors.shape == (0, 128) and len(actual.feature) == 0
+    )
