@@ -67,5 +67,6 @@ def pairs_of(features: Sequence[AffineFeatures]) -> list[tuple[int, int]]:
 
 def _features(folder: Path, name: str) -> AffineFeatures:
     image = cv2.imread(str(folder / "images" / name), cv2.IMREAD_GRAYSCALE | cv2.IMREAD_IGNORE_ORIENTATION)
-    mask = cv2.imread(str(folder / "masks" / f"{name}.png"), cv2.IMREAD_GRAYSCALE)
+    masked = folder / "masks" / f"{name}.png"
+    mask = cv2.imread(str(masked), cv2.IMREAD_GRAYSCALE) if masked.exists() else None
     return affine_features(np.asarray(image, np.uint8), None if mask is None else np.asarray(mask) > 0)
