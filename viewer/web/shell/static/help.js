@@ -81,14 +81,18 @@ export class Help {
       ...(hello.times && !hello.trains ? [["Space", "play or pause"]] : []),
       ["L", "copy a link to this view"],
       ["H", "hide or show the panel"],
+      ["Escape", "leave a field, then a card, then a tool"],
       ["?", "this list"],
     ];
-    const parts = { ...(hello.flat ? FLAT : SOLID), Shortcuts: shortcuts };
-    if (hello.commands?.length) parts.Commands = hello.commands;
+    const commands = [...(hello.commands ?? [])];
+    if (commands.some(([, text]) => text === "Redo edit")) commands.push(["Ctrl Y", "Redo edit"]);
+    if (commands.length > 0) commands.push(["Ctrl K", "all commands, to search"]);
+    const parts = { ...(hello.flat ? FLAT : SOLID), Shortcuts: shortcuts, Tools: hello.tools ?? [], Commands: commands };
     const card = element("div", "luxel-card");
     element("h2", "", card).textContent = "Controls";
     const columns = element("div", "luxel-columns", card);
     for (const [title, rows] of Object.entries(parts)) {
+      if (rows.length === 0) continue;
       const part = element("section", "", columns);
       element("h3", "", part).textContent = title;
       const list = element("dl", "", part);
@@ -97,7 +101,7 @@ export class Help {
         element("dd", "", list).textContent = text;
       }
     }
-    element("p", "", card).textContent = "Keys work while no field has the cursor. Escape or a click closes this.";
+    element("p", "", card).textContent = "In a field, keys are text: Enter or Escape leaves it. Escape or a click closes this.";
     this.#root.replaceChildren(card);
   }
 }

@@ -1,5 +1,6 @@
 // What lies around the image: connection, stored and shared views, keys, help, buttons. Messages: viewer/web/shell/messages.py
 
+import { watchFocus } from "./focus.js";
 import { Help } from "./help.js";
 import { Keeper } from "./keep.js";
 import { fit, listen } from "./keys.js";
@@ -101,7 +102,7 @@ function chooseOutput(index) {
 
 const shortcuts = {
   "?": () => help.toggle(),
-  escape: () => (help.open ? help.close() : false),
+  escape: () => (help.open ? help.close() : hello?.toolbar ? send({ type: "tool", name: "" }) : false),
   r: () => send({ type: "act", name: "reset" }),
   f: () => (hello?.flat ? false : send({ type: "focus", u: cursor[0], v: cursor[1], double: false })),
   h: () => togglePanel(),
@@ -109,6 +110,7 @@ const shortcuts = {
   " ": () => (hello?.trains ? send({ type: "act", name: "pause" }) : hello?.times ? send({ type: "act", name: "play" }) : false),
 };
 for (let i = 0; i < 10; i++) shortcuts[(i + 1) % 10] = () => chooseOutput(i); // 0 is the tenth
+watchFocus(); // first: what Escape leaves is no shortcut
 listen(shortcuts);
 
 function onImage(event) {
