@@ -14,7 +14,7 @@ from luxel.render.geometry.camera import View
 from luxel.viewer.edit.masks import Mode
 from luxel.viewer.web.images.stream import ClientStream, StreamReport
 from luxel.viewer.web.images.thumbnails import Thumbnails
-from luxel.viewer.web.navigate import Pose, SceneExtent, first_pose, focused, jump, place, turn_up
+from luxel.viewer.web.navigate import Pose, SceneExtent, focused, jump, place, start_pose, turn_up
 from luxel.viewer.web.session import Session
 from luxel.viewer.web.shading.shading import Sample
 from luxel.viewer.web.transport.sinks import PageSink
@@ -153,12 +153,15 @@ class Page:
         self.seek(view.time)
         self.fly_to(self._target_of(view))
 
+    def beginning(self) -> Pose:
+        """Where a page with this window begins."""
+        camera = self.client.camera
+        return start_pose(self.session.views, self.extent, camera.image_width / max(1, camera.image_height))
+
     def reset(self) -> None:
         """Flies to where the page began, the scene's up direction upright."""
         self.up = self.extent.up
-        views = self.session.views
-        target = self._target_of(views[0]) if views else first_pose((), self.extent)
-        cancelled = self._fly(target)
+        cancelled = self._fly(self.beginning())
         with self._moving:
             if not cancelled():
                 turn_up(self.client, self.up)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any
-
-import numpy as np
 
 from luxel.viewer.web.access.control_values import Refused, checked_value
 from luxel.viewer.web.images.stream import StreamReport
@@ -15,6 +12,7 @@ from luxel.viewer.web.navigate import MAX_SIDE
 from luxel.viewer.web.page import Page
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.shell.messages import ActionMessage, FocusMessage, SeekMessage, SetMessage, ShellMessage
+from luxel.viewer.web.shell.start_view import scene_key
 
 log = logging.getLogger("luxel.viewer")
 
@@ -64,7 +62,7 @@ class PageShell:
         output = self._controls.get("Show/Output")
         return {
             "type": "hello",
-            "scene": scene_key(page),
+            "scene": scene_key(session, page.extent),
             "name": session.name,
             "radius": page.extent.radius,
             "flat": session.about.flat,
@@ -160,14 +158,6 @@ def commands_of(gui: Any) -> list[tuple[str, str]]:
             keys = [*(handle.modifier or "").replace("cmd/ctrl", "ctrl").split("+"), handle.hotkey]
             listed.append((" ".join(key.capitalize() for key in keys if key), handle.label))
     return listed
-
-
-def scene_key(page: Page) -> str:
-    """A key under which a browser keeps views: the same for a scene, also after the viewer was started again."""
-    extent = page.extent
-    position = np.round([*extent.centre, extent.radius], 2).tolist()
-    text = f"{page.session.name} {page.session.about.noun} {position if page.session.views else ''}"
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _discard(message: dict[str, Any]) -> None:

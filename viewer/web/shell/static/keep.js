@@ -8,12 +8,15 @@ import { applyView, readView, sameView } from "./view.js";
 const SAVE_EVERY = 400; // ms
 const SETTLE = [0, 60, 150, 300, 600, 1000]; // ms after which the camera is put back: viser may set its own meanwhile
 
+let started = null; // the scene whose own view was shown: a page that connects again keeps what it shows
+
 export class Keeper {
   #storage = null; // key of the scene; null while nothing is stored
   #state = {}; // view (as a fragment), time, values, folders
   #hello = null;
   #send;
   #settled = false;
+  #wanted = null; // view that the page is to show, until it is there or the user has turned it
   #touched = false; // whether the user has moved the camera since the page connected
   #timers = [];
 
@@ -33,7 +36,7 @@ export class Keeper {
     this.#storage = `luxel-${hello.scene}`;
     this.#settled = this.#touched = false;
     this.#state = read(this.#storage);
-    const view = link ?? viewOf(this.#state.view);
+    const view = (this.#wanted = link ?? viewOf(this.#state.view) ?? startOf(hello));
     const values = { ...this.#state.values };
     if (link?.output && hello.outputs.includes(link.output)) values["Show/Output"] = link.output;
     for (const [name, value] of Object.entries(values))
@@ -49,6 +52,11 @@ export class Keeper {
         if (i === SETTLE.length - 1) this.#settled = true;
       }, delay),
     );
+  }
+
+  // Whether the page shows the view that it is to show, or what the user made of it.
+  isThere() {
+    return this.#storage !== null && (this.#touched || this.#wanted === null || sameView(this.#wanted, readView()));
   }
 
   // The values of the stored controls have changed.
@@ -109,6 +117,14 @@ function read(key) {
   } catch {
     return {};
   }
+}
+
+// Where the page began, if that was in this scene.
+function startOf(hello) {
+  const { canvas } = window.__viserMutable ?? {};
+  if (!canvas || window.luxelStart?.scene !== hello.scene || hello.scene === started) return null;
+  started = hello.scene;
+  return window.luxelShell.startView(canvas.clientWidth, canvas.clientHeight);
 }
 
 function viewOf(fragment) {

@@ -5,7 +5,7 @@ import { Help } from "./help.js";
 import { Keeper } from "./keep.js";
 import { fit, listen } from "./keys.js";
 import { decodeView } from "./link.js";
-import { flatten, foldSheet, followScheme, isNarrow, switchScheme, togglePanel } from "./page.js";
+import { flatten, panelIsReady, togglePanel } from "./page.js";
 import { Status, element } from "./status.js";
 
 const POLICY_VIOLATION = 1008; // close code: the server does not want this connection again
@@ -25,7 +25,6 @@ style.href = "/luxel/shell.css";
 const status = new Status();
 const help = new Help();
 const keeper = new Keeper(send);
-followScheme();
 readAddress();
 
 function readAddress() {
@@ -136,7 +135,7 @@ const buttons = element("div", "luxel-buttons", status.root);
 for (const [icon, title, action] of [
   ["reset", "Reset the view (R)", shortcuts.r],
   ["link", "Copy a link to this view (L)", copyLink],
-  ["scheme", "Light or dark", switchScheme],
+  ["scheme", "Light or dark", window.luxelShell.switchScheme],
   ["help", "Mouse, touch and keys (?)", shortcuts["?"]],
 ]) {
   const button = element("button", "", buttons);
@@ -151,8 +150,27 @@ for (const [icon, title, action] of [
 }
 buttons.hidden = true;
 
-if (isNarrow()) {
-  const folding = setInterval(() => foldSheet() && clearInterval(folding), 50);
+// The panel is shown once luxel's controls are in it and the folders of before are open, or a while after they came.
+const LATEST = 2000; // ms after the key
+let keyAt = null;
+function reveal() {
+  keyAt ??= window.luxelShell.key === null ? null : performance.now();
+  const known = keyAt !== null && (hello !== null || performance.now() - keyAt > LATEST);
+  if (known && panelIsReady()) requestAnimationFrame(window.luxelShell.reveal);
+  else requestAnimationFrame(reveal);
 }
+reveal();
+
+// What covers the image goes once the stream has drawn the view that the page is to show, or another one to which the user
+// has turned; or where images come by other means, a while after the first.
+let imageAt = null;
+function uncover() {
+  imageAt ??= state.shown ? performance.now() : null;
+  const drawn = window.luxel.upToDate?.() && keeper.isThere();
+  if (imageAt !== null && (drawn || performance.now() - imageAt > LATEST)) requestAnimationFrame(() => requestAnimationFrame(() => status.uncover()));
+  else requestAnimationFrame(uncover);
+}
+uncover();
+
 window.luxelShell.onkey = connect;
 if (window.luxelShell.key !== null) connect(window.luxelShell.key);
