@@ -17,6 +17,7 @@ from luxel.viewer.edit import MODES, Document, operations
 from luxel.viewer.scene_loading.runs import unused_path
 from luxel.viewer.web.editing import TOOLS, SceneEditor, Tool, Workspace
 from luxel.viewer.web.images.stream import ClientStream
+from luxel.viewer.web.numerals import counted
 from luxel.viewer.web.panels.action_message import ActionMessage
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import as_text, table
@@ -205,7 +206,7 @@ class EditPanel(Panel):
             lambda d: (d.numbers, d.history.undo_titles, d.history.redo_titles, tuple(d.state.sets))
         )
         noun = self.page.session.about.noun
-        rows = [("Selected", f"{numbers['selected']:,} {noun}"), ("Kept", f"{numbers['kept']:,}")]
+        rows = [("Selected", counted(numbers["selected"], noun)), ("Kept", f"{numbers['kept']:,}")]
         if numbers["hidden"]:
             rows.append(("Hidden", f"{numbers['hidden']:,}"))
         if problem := self.editor.problem:
@@ -245,7 +246,7 @@ class EditPanel(Panel):
         suffix = Path(file).suffix if known is None else file[-len(known.suffix) :]
         path = unused_path(self.editor.save_folder, file.removesuffix(suffix), suffix)
         count = self.editor.run(lambda document: document.save(path, selection=selection))
-        self._said.say(as_text(f"Saved {count:,} {self.page.session.about.noun} in {path}"))
+        self._said.say(as_text(f"Saved {counted(count, self.page.session.about.noun)} in {path}"))
         return path
 
     def download(self, file: str, selection: bool = False) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from luxel.scenes.large_coordinates import Shift
+from luxel.viewer.web.numerals import number
 from luxel.viewer.web.page import Click
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import table
@@ -63,7 +64,7 @@ def click_rows(click: Click, shift: Shift | None = None) -> list[tuple[str, str]
     rows = [("Pixel", "{:.0f}, {:.0f}".format(*click.pixel))]
     if click.point is not None:
         if shift is None:
-            rows.append(("Point", ", ".join(f"{value:.4g}" for value in click.point)))
+            rows.append(("Point", ", ".join(number(value) for value in click.point)))
         else:
             rows.append(
                 ("Point", ", ".join(f"{a + b:.10g}" for a, b in zip(click.point, shift, strict=True)))
@@ -76,7 +77,7 @@ def click_rows(click: Click, shift: Shift | None = None) -> list[tuple[str, str]
 def sample_rows(sample: Sample) -> list[tuple[str, str]]:
     """Label and text of what is known of one pixel of a scene, headed by its name where there are several."""
     rows = [("Scene", sample.name)] if sample.name else []
-    rows.append(("Depth", "–" if sample.depth is None else f"{sample.depth:.4g}"))
+    rows.append(("Depth", "–" if sample.depth is None else number(sample.depth)))
     rows.append(("Colour", "rgb({}, {}, {})".format(*(round(255 * c) for c in sample.rgb))))
     if sample.alpha is not None:
         rows.append(("Alpha", f"{sample.alpha:.3f}"))

@@ -31,7 +31,7 @@ VISER_PAGE = Path(viser.__file__).parent / "client" / "build" / "index.html"
 ZSTD_LEVEL = 9  # of viser's script: 0.2 s, a tenth smaller than by gzip
 MODULES = (
     *("camera", "canvas", "client", "video"),
-    *("focus", "help", "keep", "keys", "link", "page", "status", "view"),
+    *("focus", "folders", "help", "keep", "keys", "link", "mend", "page", "status", "view"),
 )  # that the two modules of the page import, asked for at the same time as those
 SCRIPTS = (
     '<script src="/luxel/hook.js"></script>'

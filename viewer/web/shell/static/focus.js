@@ -8,6 +8,8 @@ const PRESSED = "button, [role=button], [role=option], [role=tab], input[type=ch
 const COMBOBOX = "input[aria-haspopup=listbox]"; // viser's dropdown: a text field that filters its list
 const OWN_FOCUS = "[role=dialog]"; // palettes and dialogs look after their own
 
+const CLOSING = 200; // ms after which is looked again whether a palette has closed
+
 let byPointer = false; // whether the last thing that the user did was done with a pointer
 let note = null; // "No match", under a filtered list without any entry
 
@@ -34,14 +36,24 @@ export function watchFocus() {
 function keyDown(event) {
   byPointer = false;
   const field = event.target;
-  if (!event.isTrusted || !typing(field) || field.closest(OWN_FOCUS)) return;
+  if (!event.isTrusted || !typing(field)) return;
+  if (field.closest(OWN_FOCUS) && event.key !== "Escape") return void setTimeout(leaveClosed, CLOSING);
   const chosen = event.key === "Enter" && !field.matches("textarea") && (!isCombobox(field) || isOpen(field));
   if (event.key !== "Escape" && !chosen) return;
   setTimeout(() => field.blur());
 }
 
+// A palette that has closed keeps the focus in its field, which nobody sees; it takes a moment to fade.
+function leaveClosed(tries = 10) {
+  const active = document.activeElement;
+  if (!active?.closest(OWN_FOCUS) || tries === 0) return;
+  if (!active.checkVisibility({ opacityProperty: true, visibilityProperty: true })) active.blur();
+  else setTimeout(leaveClosed, CLOSING, tries - 1);
+}
+
 // A choice in a list ends in the field of the list.
 function clicked({ target }) {
+  setTimeout(leaveClosed, CLOSING);
   if (target.closest?.("[role=option]")) setTimeout(() => isCombobox(document.activeElement) && document.activeElement.blur());
   else setTimeout(release);
 }

@@ -18,6 +18,7 @@ export class Keeper {
   #settled = false;
   #wanted = null; // view that the page is to show, until it is there or the user has turned it
   #touched = false; // whether the user has moved the camera since the page connected
+  #opening = false; // whether folders are opened here, and not by the user
   #timers = [];
 
   // send: sends a message to the server.
@@ -96,17 +97,19 @@ export class Keeper {
 
   #folderClicked(event) {
     const header = event.target.closest?.("*:has(> svg.tabler-icon-chevron-up), *:has(> svg.tabler-icon-chevron-down)");
-    if (!header || this.#storage === null || !event.isTrusted) return;
+    if (!header || this.#storage === null || this.#opening) return;
     const open = header.querySelector("svg.tabler-icon-chevron-down") !== null; // it was closed
     this.#state.folders = { ...this.#state.folders, [header.textContent.trim()]: open };
   }
 
   #openFolders() {
+    this.#opening = true;
     for (const [name, open] of Object.entries(this.#state.folders ?? {})) {
       const icon = `svg.tabler-icon-chevron-${open ? "down" : "up"}`; // of a folder in the other state
       for (const svg of document.querySelectorAll(icon))
         if (svg.parentElement.textContent.trim() === name) svg.parentElement.click();
     }
+    this.#opening = false;
   }
 }
 

@@ -5,6 +5,7 @@ import { Help } from "./help.js";
 import { Keeper } from "./keep.js";
 import { fit, listen } from "./keys.js";
 import { decodeView } from "./link.js";
+import { mend } from "./mend.js";
 import { flatten, panelIsReady, togglePanel } from "./page.js";
 import { Status, element } from "./status.js";
 
@@ -25,6 +26,7 @@ style.href = "/luxel/shell.css";
 const status = new Status();
 const help = new Help();
 const keeper = new Keeper(send);
+mend();
 readAddress();
 
 function readAddress() {

@@ -71,6 +71,7 @@ export class Status {
     const bounds = [box.left, box.top, box.width, box.height].join("px ");
     if (bounds !== this.#box) {
       this.#box = bounds;
+      document.documentElement.style.setProperty("--luxel-right", `${innerWidth - box.right}px`);
       ["left", "top", "width", "height"].forEach((name) => (this.#root.style[name] = `${box[name]}px`));
     }
     if (!this.#loading.hidden) this.#load();
