@@ -127,7 +127,7 @@ def test_folders_open_by_keys_and_stay_open_when_the_panel_comes_back(
     page.wait_for_timeout(400)
     page.mouse.move(1100, 500)
     page.mouse.wheel(0, 150)
-    page.wait_for_timeout(300)
+    page.wait_for_timeout(800)
     states = "[...document.querySelectorAll('.luxel-heading')].map((heading) => heading.ariaExpanded).join()"
     top = "document.querySelector('.luxel-heading')?.getBoundingClientRect().top"
     before, scrolled = page.evaluate(states), page.evaluate(top)

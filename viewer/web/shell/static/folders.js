@@ -2,12 +2,14 @@
 // state that they had, and the panel its scroll position.
 
 const CHEVRON = "svg.tabler-icon-chevron-up, svg.tabler-icon-chevron-down";
-const SETTLED = 300; // ms after which opened folders have their height
+const SETTLED = 300; // ms after which a scroll position is the user's, and not that of a panel that goes
+const TRIES = 20; // at a scroll position, while opened folders get their height
 const FORGOTTEN = 5000; // ms after which a panel that comes back differently begins anew
 
 let known = []; // whether each folder is open, in their order
 let gone = null; // the same from when the panel went, and when it came back
 let scroll = 0;
+let scrolling = 0; // timer
 
 // The headings of all folders, from top to bottom.
 export function headings() {
@@ -37,7 +39,13 @@ export function followFolders() {
 
 function restore(found, { states, scroll: top }) {
   found.forEach((heading, i) => isOpen(heading) !== states[i] && heading.click());
-  setTimeout(() => scroller()?.scrollTo(0, top), SETTLED);
+  scrollTo(top, TRIES);
+}
+
+function scrollTo(top, tries) {
+  const node = scroller();
+  node?.scrollTo(0, top);
+  if ((node === null || Math.abs(node.scrollTop - top) > 1) && tries > 0) setTimeout(scrollTo, 100, top, tries - 1);
 }
 
 // The element that scrolls the folders.
@@ -51,7 +59,8 @@ function scroller() {
 document.addEventListener(
   "scroll",
   ({ target }) => {
-    if (gone === null && target === scroller()) scroll = target.scrollTop;
+    clearTimeout(scrolling);
+    scrolling = setTimeout(() => target.isConnected && target === scroller() && (scroll = target.scrollTop), SETTLED);
   },
   { capture: true, passive: true },
 );
