@@ -4,6 +4,7 @@
 import { followFolders, headings, isOpen } from "./folders.js";
 
 const PRIMARY = /^(Pause training|Continue training|Back to the scene|Restore edits)$/;
+const FIGURES = /^(At rest|No image yet|\d+ images)/; // see panels/frame.py
 const USED = "input, textarea, [role=slider], button";
 const AXES = ["x", "y", "z"];
 let due = false;
@@ -37,6 +38,7 @@ function mendHeading(node) {
   set(node, "aria-expanded", String(isOpen(node)));
   mark(node, "luxel-heading");
   mark(node.parentElement, "luxel-folder");
+  if (FIGURES.test(node.textContent)) mark(node, "luxel-figures");
 }
 
 function openByKey(event) {
