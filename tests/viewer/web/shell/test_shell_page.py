@@ -193,6 +193,7 @@ def test_first_view_is_shown_while_the_page_still_loads(browser: Any, tmp_path: 
         page = context.new_page()
         page.goto(app.url)
         page.locator("#luxel-first").wait_for()
+        until(lambda: app.pages == 1, "the page is not connected")
         client = newest_client(app)
         above_notice = 180  # rows: on a slow machine "Loading the scene ..." lies on the image
         until(

@@ -5,7 +5,7 @@ import { followFolders, headings, isOpen } from "./folders.js";
 
 const PRIMARY = /^(Pause training|Continue training|Back to the scene|Restore edits)$/;
 const FIGURES = /^(At rest|No image yet|\d+ images)/; // see panels/frame.py
-const USED = "input, textarea, [role=slider], button";
+const USED = "input:not([type=hidden]), textarea, [role=slider], button";
 const AXES = ["x", "y", "z"];
 let due = false;
 
@@ -54,7 +54,7 @@ function mendRow(label) {
   const row = label.parentElement?.parentElement?.parentElement;
   const name = label.textContent;
   const parts = [...(row?.querySelectorAll(USED) ?? [])].filter((node) => node.getAttribute("aria-hidden") !== "true");
-  const fields = parts.filter((node) => node.matches("input:not([type=checkbox], [type=hidden])"));
+  const fields = parts.filter((node) => node.matches("input:not([type=checkbox])"));
   const vector = fields.length > 1 && fields.length <= AXES.length && !parts.some((node) => node.matches("[role=slider]"));
   for (const node of parts) {
     if (node.id === label.htmlFor && node.matches("input, textarea") && !vector) continue;
