@@ -57,7 +57,7 @@ def main() -> int:
                     f"with another image {len(odd)}",
                     flush=True,
                 )
-                for i, (at, frame) in enumerate(load.frames if args.frames else ()):
+                for i, (at, frame) in enumerate(load.frames if args.frames else []):
                     args.frames.mkdir(parents=True, exist_ok=True)
                     Image.fromarray(frame).save(args.frames / f"{label[:4]}-{number}-{i:03d}-{at:.2f}.jpg")
         chromium.close()

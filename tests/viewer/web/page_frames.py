@@ -70,10 +70,10 @@ def record_load(
     page = context.new_page()
     page.add_init_script(WATCH)
     cdp, load = context.new_cdp_session(page), Load()
-    shots: list[tuple[float, str]] = []
+    painted_frames: list[tuple[float, str]] = []
 
     def painted(event: dict[str, Any]) -> None:
-        shots.append((event["metadata"]["timestamp"], event["data"]))
+        painted_frames.append((event["metadata"]["timestamp"], event["data"]))
         cdp.send("Page.screencastFrameAck", {"sessionId": event["sessionId"]})
 
     def finished(event: dict[str, Any]) -> None:
@@ -97,7 +97,7 @@ def record_load(
     load.foreign = page.evaluate("window.watched.foreign")
     load.image = _mark(page, "luxel-first-image")
     context.close()
-    load.frames = [(at - start, _pixels(data)) for at, data in shots]
+    load.frames = [(at - start, _pixels(data)) for at, data in painted_frames]
     return load
 
 
