@@ -159,6 +159,10 @@ class Comparer:
         divided = self.split if MODES[self.mode] is split_image else None
         return as_uint8(fitted(image, camera.width, camera.height, divided)), caption
 
+    def in_films(self) -> Painter | None:
+        """What draws where nothing is compared: a film that passes a view shows no photograph."""
+        return None if self.under is None else self.under.in_films()
+
     def sample(
         self,
         scene: Scene,

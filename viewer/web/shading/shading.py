@@ -180,6 +180,10 @@ class Painter(Protocol):
         """An image and its caption, as `draw` returns them; None: the output of the page is rendered."""
         ...
 
+    def in_films(self) -> Painter | None:
+        """What draws the frames of films and the still images of the page; None: the output of the page is rendered."""
+        ...
+
     def sample(
         self,
         scene: Scene,

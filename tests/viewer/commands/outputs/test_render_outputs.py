@@ -23,7 +23,7 @@ from luxel.scenes.files.images.image_files import write_image
 from luxel.scenes.files.ply import save_points
 from luxel.scenes.files.registry import writable_suffixes
 from luxel.viewer.cli import main
-from luxel.viewer.video import write_video
+from luxel.viewer.films.film import write_film
 
 SMALL = ("--frames", "2", "--width", "32", "--height", "24", "--device", "cpu")
 
@@ -121,10 +121,10 @@ def test_frames_of_an_interrupted_render_are_complete(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write_video(tmp_path / "frames", frames(90, 3, interrupt), 10.0)
+        write_film(tmp_path / "frames", frames(90, 3, interrupt), 10.0)
     assert sorted(os.listdir(tmp_path / "frames")) == [MANIFEST, "00000.png", "00001.png"]
     with pytest.raises(KeyboardInterrupt):
-        write_video(tmp_path / "film.mp4", frames(90, 3, interrupt), 10.0)
+        write_film(tmp_path / "film.mp4", frames(90, 3, interrupt), 10.0)
     assert os.listdir(tmp_path) == ["frames"]
 
 
@@ -133,7 +133,7 @@ def test_of_two_renders_into_one_name_the_first_one_gets_it(tmp_path: Path) -> N
     pytest.importorskip("av", reason="video test not run: no PyAV")
     film = tmp_path / "y.mp4"
     with pytest.raises(LuxelError, match=r"y\.mp4: another file has got this name meanwhile\."):
-        write_video(film, frames(60, 9, lambda: write_video(film, frames(180, 4), 10.0)), 10.0)
+        write_film(film, frames(60, 9, lambda: write_film(film, frames(180, 4), 10.0)), 10.0)
     count, shade = shade_of(film)
     assert count == 4 and abs(shade - 180) < 4 and os.listdir(tmp_path) == ["y.mp4"]
 
@@ -204,12 +204,12 @@ def test_names_of_255_bytes_are_written(grid: Callable[..., Gaussians], tmp_path
     with pytest.raises(LuxelError, match=too_long):
         save_scene(tmp_path / ("n" * 252 + ".spz"), grid())
     with pytest.raises(LuxelError, match=too_long):
-        write_video(tmp_path / ("n" * 252 + ".mp4"), frames(20), 10.0)
+        write_film(tmp_path / ("n" * 252 + ".mp4"), frames(20), 10.0)
 
 
 def write_film(folder: Path) -> None:
     pytest.importorskip("av", reason="video test not run: no PyAV")
-    write_video(folder / "film.mp4", frames(20), 10.0)
+    write_film(folder / "film.mp4", frames(20), 10.0)
 
 
 def write_model(folder: Path) -> None:
@@ -218,7 +218,7 @@ def write_model(folder: Path) -> None:
 
 WRITERS: dict[str, Callable[[Path], object]] = {
     "film": write_film,
-    "frames": lambda folder: write_video(folder, frames(20), 10.0),
+    "frames": lambda folder: write_film(folder, frames(20), 10.0),
     "image": lambda folder: write_image(folder / "a.png", 32, 24, frames(20, 1)),
     "model": write_model,
     "points": lambda folder: save_points(

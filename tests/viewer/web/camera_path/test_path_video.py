@@ -18,7 +18,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import Camera
 from luxel.render.raster.rasterize import rasterize
 from luxel.scenes.paths import CameraPath, resized
-from luxel.viewer.video import write_video
+from luxel.viewer.films.film import write_film
 from luxel.viewer.web.camera_path.keyframes import MAX_OPENED, keyframes_of
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.offline import open_offline_page
@@ -218,8 +218,8 @@ def frames(count: int = 3) -> Iterator[np.ndarray]:
 def test_without_pyav_frames_are_written_as_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "av", None)
     with pytest.raises(LuxelError, match=r"PyAV.*is not installed\. .*pip install av.*folder"):
-        write_video(tmp_path / "path.mp4", frames(), 10.0)
-    assert write_video(tmp_path / "images", frames(), 10.0) == 3
+        write_film(tmp_path / "path.mp4", frames(), 10.0)
+    assert write_film(tmp_path / "images", frames(), 10.0) == 3
     assert len(list((tmp_path / "images").glob("*.png"))) == 3
 
 
@@ -229,7 +229,7 @@ def test_without_pyav_frames_are_written_as_images(tmp_path: Path, monkeypatch: 
 def test_every_container_holds_the_frames(tmp_path: Path, suffix: str, codec: str) -> None:
     av = pytest.importorskip("av", reason="video test not run: no PyAV")
     given = [np.full((25, 33, 3), (80 * i, 255 - 80 * i, 40), np.uint8) for i in range(4)]
-    assert write_video(tmp_path / f"film{suffix}", iter(given), 29.97) == 4
+    assert write_film(tmp_path / f"film{suffix}", iter(given), 29.97) == 4
     with av.open(str(tmp_path / f"film{suffix}")) as film:
         stream = film.streams.video[0]
         assert stream.codec_context.name.removeprefix("lib").startswith(codec)
@@ -248,9 +248,9 @@ def test_a_video_on_a_full_disk_is_one_message(tmp_path: Path) -> None:
         "sys.dont_write_bytecode = True\n"  # its files would be cut short too
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"
-        "from luxel.viewer.video import write_video\n"
+        "from luxel.viewer.films.film import write_film\n"
         "noise = np.random.default_rng(0).integers(0, 255, (60, 48, 64, 3), dtype=np.uint8)\n"
-        "try: write_video(Path(sys.argv[1]), iter(noise), 10.0)\n"
+        "try: write_film(Path(sys.argv[1]), iter(noise), 10.0)\n"
         "except ValueError as error: print(error.problem, '|', error.remedy)\n"
     )
     path = tmp_path / "path.mp4"
