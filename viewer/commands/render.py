@@ -218,7 +218,7 @@ class Render(Options):
         """Refuses options that the format of a film does not have, before the scene is opened."""
         from luxel.viewer.films.film_format import FORMATS, FilmOptions, check_options
 
-        path = self.out or Path("film.mp4")
+        path = self.out or self._default_out()
         if path.suffix.lower() in FORMATS:
             options = FilmOptions(self.fps or 1.0, self.quality, self.loop, self.transparent)
             check_options(path, options, self.width or 1, self.height or 1)

@@ -59,6 +59,7 @@ def write_still(
     quality: int | None = None,
     on_progress: Callable[[float], None] = lambda share: None,
     cancelled: Callable[[], bool] = lambda: False,
+    tile: int = TILE,
 ) -> None:
     """Renders one image and writes it; the file gets its name when it is complete.
 
@@ -71,13 +72,14 @@ def write_still(
         quality: see `require_still`.
         on_progress: called with the share that is done, 0 to 1, after each tile.
         cancelled: asked before each tile.
+        tile: see `still_bands`.
 
     Raises:
         StillCancelledError: ``cancelled`` was true; nothing is left of the file.
         LuxelError: see `require_still`, or the file cannot be written.
     """
     require_still(output, camera.width, camera.height, alpha=alpha, quality=quality)
-    bands = still_bands(camera, render, on_progress, cancelled)
+    bands = still_bands(camera, render, on_progress, cancelled, tile)
     write_image(output.path, camera.width, camera.height, bands, output.writing, quality)
 
 

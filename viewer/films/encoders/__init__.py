@@ -3,9 +3,9 @@
 An encoder is a context manager (path, (width, height), options) -> write, and ``write`` takes a frame, uint8 [H, W, 3],
 or [H, W, 4] with straight alpha where the options say so. The file is complete when the context ends.
 
-imageio writes what it can: PNG files and still images, animated PNG, and the single frames of WebP. It gives encoders
-no options and converts colours by BT.601, so H.264 and VP9 go to PyAV directly; so does GIF, whose palettes need a
-filter that imageio sets up in another size. Animated WebP has no encoder that is both streamed and right: imageio and
+imageio writes what it can: PNG files, still images and the single frames of WebP. Its plugin for PyAV is not used for
+films: it gives encoders no options, converts colours by BT.601, sets up the filter that GIF needs in another size, and
+its releases up to 2.37.2 fail with PyAV 18. Animated WebP has no encoder that is both streamed and right: imageio and
 Pillow hold all frames, FFmpeg's ``libwebp_anim`` all compressed frames, and its ``libwebp`` blends transparent frames
 into each other. Its container is written here.
 """

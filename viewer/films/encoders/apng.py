@@ -1,14 +1,14 @@
-"""Animated PNG, by imageio."""
+"""Animated PNG, by PyAV."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path
 
-import imageio.v3 as imageio
+import av
 import numpy as np
-from imageio.plugins.pyav import PyAVPlugin
 
 from luxel.viewer.films.film_format import FilmOptions
 
@@ -19,10 +19,14 @@ def encode_apng(
 ) -> Iterator[Callable[[np.ndarray], None]]:
     """Lossless; each frame stores what differs from the one before."""
     form = "rgba" if options.alpha else "rgb24"
-    with imageio.imopen(path, "w", plugin=PyAVPlugin, options={"plays": str(options.loop or 0)}) as film:
-        film.init_video_stream("apng", fps=options.fps, pixel_format=form)
+    rate = Fraction(options.fps).limit_denominator(1001)
+    with av.open(str(path), "w", format="apng", options={"plays": str(options.loop or 0)}) as container:
+        stream = container.add_stream("apng", rate=rate)
+        stream.width, stream.height = size
+        stream.pix_fmt = form
 
         def write(frame: np.ndarray) -> None:
-            film.write_frame(frame, pixel_format=form)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), form)))
 
         yield write
+        container.mux(stream.encode(None))
