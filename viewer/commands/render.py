@@ -49,9 +49,9 @@ class Render(Options):
         luxel render runs/first --out tour.mp4 --width 1920 --height 1080
         luxel render runs/first --path runs/first/path.json --out frames/
         luxel render runs/first --at photographs --out frames/
-        luxel render runs/first --out tour.gif --width 480 --height 270 --fps 15 --loop 3
+        luxel render runs/first --out tour.gif --width 480 --fps 15 --loop 3
         luxel render runs/first --out object.webp --transparent --quality 80
-        luxel render runs/first --at IMG_0012 --out view.png --width 7680 --height 4320
+        luxel render runs/first --at IMG_0012 --out view.png --width 7680
         luxel render runs/moving --times 0.2 0.6 --out excerpt.mp4
         luxel render runs/moving --freeze 0.5 --out still-time.mp4
         luxel render runs/a-distance-field --sun 1 -1 2
