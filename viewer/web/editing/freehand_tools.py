@@ -1,4 +1,4 @@
-"""Tools that are drawn on the image with the mouse, a pen or a finger: lasso and brush."""
+"""Tools that are drawn on the image with the mouse, a pen or a finger: lasso, polygon and brush."""
 
 from __future__ import annotations
 
@@ -68,8 +68,9 @@ class FreehandTool(Tool):
 class LassoTool(FreehandTool):
     """Selects within an outline that is drawn on the image."""
 
-    name, shape = "Lasso", "lasso"
+    name, shape, icon, key = "Lasso", "lasso", "lasso", "l"
     hint = "Draw around what is to be selected; with Shift it is added, with Alt or Ctrl subtracted"
+    title = "Lasso"
 
     def draw(self, part: StrokePart) -> None:
         """Selects within the outline."""
@@ -77,7 +78,18 @@ class LassoTool(FreehandTool):
             raise LuxelError("the outline is too short.", "Draw around what is to be selected.")
         screen, pose = self.screen()
         corners = [(u * pose.width, v * pose.height) for u, v in part.points]
-        self.workspace.select(lambda _: screen.in_polygon(corners), "Lasso", part.mode)
+        self.workspace.select(lambda _: screen.in_polygon(corners), self.title, part.mode)
+
+
+class PolygonTool(LassoTool):
+    """Selects within a polygon whose corners are clicked on the image."""
+
+    name, shape, icon, key = "Polygon", "polygon", "polygon", "p"
+    hint = (
+        "Click the corners; Enter, a double click or the first corner closes the polygon. "
+        "Backspace takes the last corner back; with Shift it is added, with Alt or Ctrl subtracted"
+    )
+    title = "Select polygon"
 
 
 @dataclass
@@ -93,7 +105,7 @@ class _Stroke:
 class BrushTool(FreehandTool):
     """Selects what a brush touches; the selection is shown while the stroke is painted."""
 
-    name, shape = "Brush", "brush"
+    name, shape, icon, key = "Brush", "brush", "brush", "b"
     hint = (
         "Paint on the image; with Shift it is added, with Alt or Ctrl subtracted; [ and ] change the radius"
     )

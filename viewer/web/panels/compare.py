@@ -13,6 +13,7 @@ from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import table
 from luxel.viewer.web.session import Session
 from luxel.viewer.web.shading.legend import legend_of
+from luxel.viewer.web.shell.toolbar import ToolbarTool
 
 
 class ComparePanel(Panel):
@@ -47,6 +48,19 @@ class ComparePanel(Panel):
         self._numbers = gui.add_html("", visible=False)
         self._shown, self._next = "", None
         self._on.on_update(lambda _: self._switch(self._on.value))
+        page.toolbar.add_tool(
+            ToolbarTool(
+                "Compare",
+                "Compare with the photograph",
+                "compare",
+                "c",
+                "The photograph is on the left, the render on the right",
+                lambda: setattr(self._on, "value", True),
+                lambda: setattr(self._on, "value", False),
+                group="look",
+                alone=False,
+            )
+        )
         step.on_click(lambda _: self._step(1 if step.value.startswith("Next") else -1))
         mode.on_update(lambda _: self._set(mode=mode.value))
         self._split.on_update(lambda _: self._set(split=self._split.value / 100))
@@ -63,6 +77,7 @@ class ComparePanel(Panel):
 
     def _switch(self, on: bool) -> None:
         stream, comparer = self.page.stream, self._comparer
+        (self.page.toolbar.entered if on else self.page.toolbar.left)("Compare")
         if on and stream.settings.painter is not comparer:
             comparer.under = stream.settings.painter
         stream.change(painter=comparer if on else comparer.under)
