@@ -69,7 +69,7 @@ class LassoTool(FreehandTool):
     """Selects within an outline that is drawn on the image."""
 
     name, shape, icon, key = "Lasso", "lasso", "lasso", "l"
-    hint = "Draw around what is to be selected; with Shift it is added, with Alt or Ctrl subtracted"
+    hint = "Draw around what is to be selected; Shift adds, Alt or Ctrl subtracts"
     title = "Lasso"
 
     def draw(self, part: StrokePart) -> None:
@@ -85,10 +85,7 @@ class PolygonTool(LassoTool):
     """Selects within a polygon whose corners are clicked on the image."""
 
     name, shape, icon, key = "Polygon", "polygon", "polygon", "p"
-    hint = (
-        "Click the corners; Enter, a double click or the first corner closes the polygon. "
-        "Backspace takes the last corner back; with Shift it is added, with Alt or Ctrl subtracted"
-    )
+    hint = "Click the corners; Enter or a click on the first one closes; Shift adds, Alt or Ctrl subtracts"
     title = "Select polygon"
 
 
@@ -106,9 +103,7 @@ class BrushTool(FreehandTool):
     """Selects what a brush touches; the selection is shown while the stroke is painted."""
 
     name, shape, icon, key = "Brush", "brush", "brush", "b"
-    hint = (
-        "Paint on the image; with Shift it is added, with Alt or Ctrl subtracted; [ and ] change the radius"
-    )
+    hint = "Paint on the image; Shift adds, Alt or Ctrl subtracts; [ and ] change the radius"
 
     def build(self, gui: Any) -> None:
         """Adds the radius."""

@@ -65,7 +65,7 @@ class ClickTool(ClickedTool):
 class RectangleTool(Tool):
     """Selects within a rectangle that is dragged on the image."""
 
-    name, hint = "Rectangle", "Drag a rectangle on the image; with Shift it is added, with Ctrl subtracted"
+    name, hint = "Rectangle", "Drag a rectangle on the image; Shift adds, Ctrl subtracts"
     icon, key = "rectangle", "r"
 
     def start(self) -> None:

@@ -53,7 +53,6 @@ class EditPanel(Panel):
         self._message = self._said.line
         self._build_resume(gui)
         self._chosen = gui.add_dropdown("Tool", (OFF, *(tool.name for tool in TOOLS)))
-        self._hint = gui.add_markdown("", visible=False)
         self._mode = gui.add_dropdown("Selection", MODES, hint="How a new selection joins the old one")
         self._through = gui.add_checkbox(
             "Through", False, hint="Regions of the image also select primitives that others occlude"
@@ -204,7 +203,7 @@ class EditPanel(Panel):
             ("Show all", "", _edit(operations.show_all), "hidden"),
         ):
             bar.add_action(
-                ToolbarAction(name, name, key, lambda action=action: self.run(action), needs, False)
+                ToolbarAction(name, name, key, lambda action=action: self.run(action), needs, "tools")
             )
 
     def _export_selection(self) -> None:
@@ -225,8 +224,6 @@ class EditPanel(Panel):
             self._tool.show(False)
             self.page.toolbar.left(self._tool.name)
         self._tool = self._tools.get(name)
-        self._hint.content = "" if self._tool is None else self._tool.hint
-        self._hint.visible = self._tool is not None
         if self._tool is not None:
             self.page.toolbar.entered(self._tool.name)
             self.guard(lambda tool=self._tool: tool.show(True))

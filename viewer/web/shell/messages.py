@@ -9,13 +9,14 @@ Page to server, JSON text of at most MAX_MESSAGE characters:
 * ``{"type": "tool", "name": "lasso"}``: a tool of the toolbar is started, or stopped if it is active; an empty name
   stops the one that was started last;
 * ``{"type": "press", "name": "delete"}``: a button of the toolbar;
+* ``{"type": "divide", "value": v}``: the line between what is compared was dragged, in [0, 1];
 * ``{"type": "focus", "u": u, "v": v, "double": false}``: flies to the point that is visible at a position in the image,
   from (0, 0) at the upper left to (1, 1) at the lower right corner; ``double``: by a double click, which a tool may
   need.
 
 Server to page, JSON text: objects whose ``type`` is ``hello`` (first, see `PageShell.hello`), ``values`` (retained
-controls that have changed, by name), ``state`` (see `PageShell.state`) or ``toolbar`` (see `Toolbar.state`). Of one
-type only the newest is sent, so that nothing queues on a slow link.
+controls that have changed, by name), ``state`` (see `PageShell.state`) ``toolbar`` (see `Toolbar.state`) or
+``divider`` (see `Divider.state`). Of one type only the newest is sent, so that nothing queues on a slow link.
 """
 
 from __future__ import annotations
@@ -68,6 +69,13 @@ class PressMessage:
 
 
 @dataclass(frozen=True)
+class DivideMessage:
+    """The line between what is compared was dragged, in [0, 1]."""
+
+    value: float
+
+
+@dataclass(frozen=True)
 class FocusMessage:
     """Flies to what is visible at (u, v) of the image, both in [0, 1]; ``double``: by a double click."""
 
@@ -76,7 +84,9 @@ class FocusMessage:
     double: bool
 
 
-ShellMessage = SetMessage | SeekMessage | ActionMessage | ToolMessage | PressMessage | FocusMessage
+ShellMessage = (
+    SetMessage | SeekMessage | ActionMessage | ToolMessage | PressMessage | DivideMessage | FocusMessage
+)
 
 
 def parse_shell(message: str | bytes) -> ShellMessage:
@@ -95,6 +105,8 @@ def parse_shell(message: str | bytes) -> ShellMessage:
         return ActionMessage(str(name))
     if kind in ("tool", "press") and isinstance(name, str) and len(name) <= MAX_NAME:
         return ToolMessage(name) if kind == "tool" else PressMessage(name)
+    if kind == "divide":
+        return DivideMessage(number(fields.get("value"), "value", 0, 1))
     if kind == "focus":
         return FocusMessage(
             number(fields.get("u"), "u", 0, 1),

@@ -16,6 +16,7 @@ from luxel.viewer.web.page import Page
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.shell.messages import (
     ActionMessage,
+    DivideMessage,
     FocusMessage,
     PressMessage,
     SeekMessage,
@@ -23,7 +24,6 @@ from luxel.viewer.web.shell.messages import (
     ShellMessage,
     ToolMessage,
 )
-from luxel.viewer.web.shell.toolbar import keys_of
 
 log = logging.getLogger("luxel.viewer")
 
@@ -50,17 +50,22 @@ class PageShell:
             handle.on_update(lambda _: self._send({"type": "values", "values": self.values()}))
         page.on_report(self.report)
         page.toolbar.on_change(self._show_toolbar)
+        page.divider.on_change(self._show_divider)
 
     def connect(self, send: Send) -> None:
         """Sends through ``send`` from now on, first what the page needs to know."""
         self._send = send
         send(self.hello())
         self._show_toolbar()
+        self._show_divider()
         self._state = {}
         self.report(self._page.stream.last_report)
 
     def _show_toolbar(self) -> None:
         self._send({"type": "toolbar", **self._page.toolbar.state()})
+
+    def _show_divider(self) -> None:
+        self._send({"type": "divider", **self._page.divider.state()})
 
     def disconnect(self, send: Send) -> None:
         """Stops sending through ``send``."""
@@ -87,7 +92,6 @@ class PageShell:
             "outputs": [] if output is None else list(output.options),
             "values": self.values(),
             "toolbar": page.toolbar.describe(),
-            "tools": keys_of(page.toolbar.describe()),
             "commands": commands_of(page.client.gui),
         }
 
@@ -130,6 +134,8 @@ class PageShell:
             self._page.toolbar.choose(message.name)
         elif isinstance(message, PressMessage):
             self._page.toolbar.run(message.name)
+        elif isinstance(message, DivideMessage):
+            self._page.divider.move(message.value)
         elif isinstance(message, ActionMessage):
             self._act(message.name)
 

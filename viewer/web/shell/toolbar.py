@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,6 +13,7 @@ log = logging.getLogger("luxel.viewer")
 Act = Callable[[], object]
 Kind = Literal["", "error", "busy"]
 Group = Literal["select", "look"]
+Place = Literal["tools", "selection", "line"]
 GROUPS: tuple[Group, ...] = ("select", "look")
 
 
@@ -52,7 +53,8 @@ class ToolbarAction:
         key: as people read it, such as "Ctrl+Z"; empty: none.
         run: called when it is pressed.
         needs: the number of `Toolbar.update` that must not be 0 for it to be enabled; empty: it always is.
-        by_selection: whether it stands beside the number of selected primitives, instead of at the tools.
+        place: at the tools; beside the number of selected primitives; or in the line of the active tool, where it is
+            left out while it is not enabled.
     """
 
     name: str
@@ -60,7 +62,7 @@ class ToolbarAction:
     key: str
     run: Act
     needs: str = ""
-    by_selection: bool = True
+    place: Place = "selection"
 
 
 class Toolbar:
@@ -104,7 +106,7 @@ class Toolbar:
                 if t.group == group
             ],
             "actions": [
-                {"name": a.name, "label": a.label, "key": a.key, "selection": a.by_selection}
+                {"name": a.name, "label": a.label, "key": a.key, "place": a.place}
                 for a in self._actions.values()
             ],
         }
@@ -175,7 +177,8 @@ class Toolbar:
         self._changed()
 
     def update(self, **facts: Any) -> None:
-        """Takes numbers that the toolbar shows: ``selected``, ``hidden``, ``noun``, ``undo`` and ``redo`` (titles)."""
+        """Takes what the toolbar shows and what actions need: ``selected``, ``hidden``, ``noun``, titles ``undo`` and
+        ``redo``, and others that actions name."""
         with self._lock:
             if all(name in self._facts and self._facts[name] == value for name, value in facts.items()):
                 return
@@ -188,9 +191,3 @@ class Toolbar:
                 callback()
             except Exception:  # the page may be gone
                 log.debug("the toolbar of a page could not be shown", exc_info=True)
-
-
-def keys_of(described: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Keys and labels of the tools and actions that `Toolbar.describe` gave, for the list of controls."""
-    tools = [(tool["key"].upper(), tool["label"]) for tool in described["tools"] if tool["key"]]
-    return tools + [(action["key"], action["label"]) for action in described["actions"] if action["key"]]

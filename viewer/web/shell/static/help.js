@@ -84,7 +84,9 @@ export class Help {
       ["?", "this list"],
     ];
     const parts = { ...(hello.flat ? FLAT : SOLID), Shortcuts: shortcuts };
-    if (hello.tools?.length) parts.Tools = hello.tools;
+    const { tools = [], actions = [] } = hello.toolbar ?? {};
+    const keys = [...tools, ...actions].filter(({ key }) => key).map(({ key, label }) => [key.length > 1 ? key : key.toUpperCase(), label]);
+    if (keys.length) parts.Tools = keys;
     if (hello.commands?.length) parts.Commands = hello.commands;
     const card = element("div", "luxel-card");
     element("h2", "", card).textContent = "Controls";

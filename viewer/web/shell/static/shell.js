@@ -1,5 +1,6 @@
 // What lies around the image: connection, stored and shared views, keys, help, buttons. Messages: viewer/web/shell/messages.py
 
+import { Divider } from "./divider.js";
 import { Help } from "./help.js";
 import { iconButton } from "./icons.js";
 import { Keeper } from "./keep.js";
@@ -27,6 +28,7 @@ const status = new Status();
 const help = new Help();
 const keeper = new Keeper(send);
 const toolbar = new Toolbar(status.root, send);
+const divider = new Divider(status.root, send);
 followScheme();
 readAddress();
 
@@ -85,6 +87,8 @@ function receive(message) {
     keeper.takeTime(state.time);
   } else if (message.type === "toolbar") {
     toolbar.show(message);
+  } else if (message.type === "divider") {
+    divider.show(message);
   }
 }
 

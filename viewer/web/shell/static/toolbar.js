@@ -11,6 +11,7 @@ export class Toolbar {
   #tools = element("div", "luxel-toolbar");
   #line = element("div", "luxel-toolline");
   #message = element("span", "luxel-toolmessage", this.#line);
+  #offers = element("span", "luxel-actions", this.#line); // actions for the active tool
   #count = element("span", "luxel-count", this.#line);
   #actions = element("span", "luxel-actions", this.#line);
   #described = { tools: [], actions: [] };
@@ -35,6 +36,7 @@ export class Toolbar {
     this.#buttons.clear();
     this.#tools.replaceChildren();
     this.#actions.replaceChildren();
+    this.#offers.replaceChildren();
     let group = null;
     for (const tool of described.tools) {
       if (group !== null && group !== tool.group) element("hr", "", this.#tools);
@@ -44,14 +46,14 @@ export class Toolbar {
       button.setAttribute("aria-pressed", "false");
       this.#buttons.set(tool.name, button);
     }
-    const bar = described.actions.filter((action) => !action.selection);
+    const bar = described.actions.filter((action) => action.place === "tools");
     if (bar.length && described.tools.length) element("hr", "", this.#tools);
     for (const action of bar) {
       const button = iconButton(ICONS[action.name], titleOf(action), () => this.press(action.name), this.#tools);
       this.#buttons.set(action.name, button);
     }
-    for (const action of described.actions.filter((action) => action.selection)) {
-      const button = element("button", "", this.#actions);
+    for (const action of described.actions.filter((action) => action.place !== "tools")) {
+      const button = element("button", "", action.place === "line" ? this.#offers : this.#actions);
       button.type = "button";
       button.title = titleOf(action);
       button.textContent = action.label;
@@ -75,8 +77,8 @@ export class Toolbar {
       button.disabled = !state.enabled.includes(action.name);
       const done = { Undo: state.undo, Redo: state.redo }[action.name];
       if (done !== undefined) button.title = done ? `${action.label}: ${done} (${action.key})` : titleOf(action);
-      if (!action.selection) button.setAttribute("aria-label", button.title);
-      if (action.name === "Show all") button.hidden = button.disabled;
+      if (action.place === "tools") button.setAttribute("aria-label", button.title);
+      if (action.name === "Show all" || action.place === "line") button.hidden = button.disabled;
     }
     const tool = this.#described.tools.find(({ name }) => name === state.active.at(-1));
     this.#message.textContent = state.message || tool?.hint || "";
