@@ -23,7 +23,7 @@ export class Divider {
     this.#line.tabIndex = 0;
     for (const [name, value] of Object.entries({
       role: "slider",
-      "aria-label": "Line between the compared images",
+      "aria-label": "Line between left and right",
       "aria-valuemin": "0",
       "aria-valuemax": "100",
     }))
