@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Divider:
-    """Where the line is, for the scripts of a page; a panel shows it and is told when it was dragged.
+    """Where the line is, for the scripts of a page; a panel shows it and is called when it was dragged.
 
     Its methods may be called from any thread.
     """

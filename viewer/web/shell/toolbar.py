@@ -11,7 +11,7 @@ from typing import Any, Literal
 log = logging.getLogger("luxel.viewer")
 
 Act = Callable[[], object]
-Kind = Literal["", "error", "busy"]
+Tone = Literal["", "error", "busy"]
 Group = Literal["select", "look"]
 Place = Literal["tools", "selection", "line"]
 GROUPS: tuple[Group, ...] = ("select", "look")
@@ -73,7 +73,7 @@ class Toolbar:
         self._actions: dict[str, ToolbarAction] = {}
         self._on: list[str] = []  # tools that are active, the newest last
         self._facts: dict[str, Any] = {}
-        self._said: tuple[str, Kind] = ("", "")
+        self._said: tuple[str, Tone] = ("", "")
         self._callbacks: list[Act] = []
         self._lock = threading.RLock()
 
@@ -163,7 +163,7 @@ class Toolbar:
         if action is not None and name in self.state()["enabled"]:
             action.run()
 
-    def say(self, message: str, kind: Kind = "") -> None:
+    def say(self, message: str, kind: Tone = "") -> None:
         """Shows a line on the image instead of the active tool's hint.
 
         Args:

@@ -85,18 +85,18 @@ def test_pages_are_told_of_changes_alone_and_a_new_tool_ends_what_was_said() -> 
 
 
 def test_the_line_belongs_to_the_panel_that_showed_it_last() -> None:
-    divider, told, moved = Divider(), list[dict[str, Any]](), list[float]()
-    divider.on_change(lambda: told.append(divider.state()))
+    divider, sent, moved = Divider(), list[dict[str, Any]](), list[float]()
+    divider.on_change(lambda: sent.append(divider.state()))
     divider.show("first", moved.append, value=0.5, left="a", right="b", span=(0.25, 0.75))
     divider.show("first", moved.append, value=0.5, left="a", right="b", span=(0.25, 0.75))
-    assert told == [{"shown": True, "value": 0.5, "left": "a", "right": "b", "span": [0.25, 0.75]}]
+    assert sent == [{"shown": True, "value": 0.5, "left": "a", "right": "b", "span": [0.25, 0.75]}]
     divider.move(0.3)
-    assert moved == [0.3] and len(told) == 2, "a move is answered where nothing changes, too"
+    assert moved == [0.3] and len(sent) == 2, "a move is answered where nothing changes, too"
     divider.show("second", lambda value: None, value=0.5, left="c", right="d")
     divider.hide("first")
     assert divider.state()["shown"]
     divider.hide("second")
-    assert told[-1] == {"shown": False}
+    assert sent[-1] == {"shown": False}
 
 
 @pytest.fixture
