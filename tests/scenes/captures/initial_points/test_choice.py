@@ -12,7 +12,7 @@ import torch
 import luxel.scenes as scenes
 from luxel.render.geometry.camera import Camera, Pixels, Points
 from luxel.scenes.captures.checks import inspect
-from luxel.scenes.captures.initial_points import choice, random_points, triangulation_cache
+from luxel.scenes.captures.initial_points import carving, choice, random_points, triangulation_cache
 from luxel.scenes.captures.initial_points.origins import (
     OF_CAPTURE,
     POINT_USES,
@@ -89,8 +89,7 @@ def test_random_points_are_in_several_views(posed: Path) -> None:
     capture = scenes.open(posed, points="random")
     looked = [(view.camera, view.read()) for view in capture.views]
     assert (
-        random_points.visible_points(capture.points.xyz.astype(float), looked, carve=False, least=2).mean()
-        > 0.999
+        carving.visible_points(capture.points.xyz.astype(float), looked, carve=False, least=2).mean() > 0.999
     )
 
 
@@ -156,7 +155,4 @@ def test_cutouts_begin_with_random_points_in_their_hull(
     capture = scenes.open(cutout_toy)
     assert capture.cutout and capture.points_from == RANDOM and not capture.warnings
     looked = [(view.camera, view.read()) for view in capture.train]
-    assert (
-        random_points.visible_points(capture.points.xyz.astype(float), looked, carve=True, least=1).mean()
-        > 0.99
-    )
+    assert carving.visible_points(capture.points.xyz.astype(float), looked, carve=True, least=1).mean() > 0.99
