@@ -50,19 +50,19 @@ def scatter(posed: Sequence[PosedImage], count: int = RANDOM_POINTS, seed: int =
     # Points that few cameras see are hardly tested by carving; most cameras see most of an object.
     least = (len(looked) + 1) // 2 if cutout else 2
     tried, kept = [], []
-    found, begin, end = 0, 0, min(most, max(64, count // len(looked)))
+    retained, begin, end = 0, 0, min(most, max(64, count // len(looked)))
     while begin < end:  # as many more of each view as the share of those so far that is in the hull requires
         drawn = [some.points(begin, end, cutout, random) for some in rays]
         xyz, rgb = (np.concatenate(parts) for parts in zip(*drawn, strict=True))
         keep = visible_points(xyz, looked, carve=cutout, least=least)
         tried.append((xyz, rgb))
         kept.append((xyz[keep], rgb[keep]))
-        found += int(keep.sum())
-        share = found / (end * len(rays))
-        needed = math.ceil(SPARE * (count - found) / (share * len(rays))) if share else most
+        retained += int(keep.sum())
+        share = retained / (end * len(rays))
+        needed = math.ceil(SPARE * (count - retained) / (share * len(rays))) if share else most
         begin, end = end, min(most, end + max(0, needed))
     points, colours = (
-        np.concatenate(parts) for parts in zip(*(kept if found >= MIN_KEPT else tried), strict=True)
+        np.concatenate(parts) for parts in zip(*(kept if retained >= MIN_KEPT else tried), strict=True)
     )
     pick = random.permutation(len(points))[:count]
     return Points(points[pick].astype(np.float32), np.ascontiguousarray(colours[pick]))
