@@ -67,7 +67,7 @@ def detail_share(pixels: Pixels) -> float:
     if min(height, width) < 4:
         return 1.0
     alpha = None if pixels.alpha is None else pixels.alpha[:height, :width]
-    white = None if alpha is None else 255 - _halved(alpha)
+    white = 0 if alpha is None else 255 - _halved(alpha)
     squares = np.zeros((height // 2 - 1, width // 2 - 1), np.float32)
     for colour in range(3):  # each by itself: numpy works along the last axis, which would have three values
         plane = pixels.rgb[:height, :width, colour]
