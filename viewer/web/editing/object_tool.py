@@ -58,6 +58,7 @@ class ObjectTool(ClickedTool):
     """
 
     name, hint = "Object", "Click an object: it is selected as the image shows it, then all around"
+    icon, key = "object", "o"
 
     def build(self, gui: Any) -> None:
         """Adds the progress of a search."""
@@ -187,3 +188,4 @@ class ObjectTool(ClickedTool):
 
     def _say(self, text: str) -> None:
         self._progress.content, self._progress.visible = text, bool(text)
+        self.page.toolbar.say(text, "busy" if text else "")
