@@ -31,7 +31,21 @@ VISER_PAGE = Path(viser.__file__).parent / "client" / "build" / "index.html"
 ZSTD_LEVEL = 9  # of viser's script: 0.2 s, a tenth smaller than by gzip
 MODULES = (
     *("camera", "canvas", "client", "video"),
-    *("focus", "folders", "help", "keep", "keys", "link", "mend", "page", "status", "view"),
+    *(
+        "divider",
+        "focus",
+        "folders",
+        "help",
+        "icons",
+        "keep",
+        "keys",
+        "link",
+        "mend",
+        "page",
+        "status",
+        "toolbar",
+    ),
+    "view",
 )  # that the two modules of the page import, asked for at the same time as those
 SCRIPTS = (
     '<script src="/luxel/hook.js"></script>'

@@ -16,6 +16,13 @@
   if (window.luxelStart) root.style.background = window.luxelStart.background;
   root.append(skeleton);
 
+  // Without shell.js, which would do it, the page of viser is better than none.
+  addEventListener("load", () => {
+    if (window.luxelShell.onkey !== null) return;
+    window.luxelShell.reveal();
+    window.luxelShell.removeFirst();
+  });
+
   // Shows the panel instead.
   window.luxelShell.reveal = () => {
     if (!root.classList.contains("luxel-starting")) return;
