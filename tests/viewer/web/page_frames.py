@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+BLANK = 10.0  # of 255: standard deviation of a part that has a line of text at most
 FADE = 12.0  # of 255: by how much JPEG files and smaller images of the same view differ
 SLOW = {"offline": False, "latency": 300, "downloadThroughput": 100_000, "uploadThroughput": 100_000}
 """A link of 0.8 Mbit/s with 300 ms latency, as Chromium's Network.emulateNetworkConditions has it."""
@@ -126,7 +127,7 @@ def unlike_the_end(load: Load, box: tuple[int, int, int, int]) -> list[tuple[flo
     parts = [(at, frame[top:bottom, left:right].astype(float)) for at, frame in load.frames]
     end, begun, odd = parts[-1][1], False, []
     for at, part in parts:
-        blank = part.std() < 3
+        blank = part.std() < BLANK
         difference = float(np.abs(part - end).mean())
         if difference > FADE and (begun or not blank):
             odd.append((at, difference))

@@ -45,7 +45,7 @@ export class Help {
     this.#root.hidden = true;
     this.#root.setAttribute("role", "dialog");
     this.#root.setAttribute("aria-label", "Controls");
-    this.#root.tabIndex = -1;
+    this.#root.tabIndex = 0; // it scrolls where it is higher than the window
     this.#root.addEventListener("click", () => this.close());
     document.body.append(this.#root);
   }
