@@ -37,7 +37,7 @@ def load_run(path: Path, options: LoadOptions = DEFAULT) -> Scene:
     if is_field_run(path):
         field = load_run_field(path).to(options.device)
         about = field_scene(field).about
-        facts = SceneFacts(up=about.up, metres=about.metres, shift=_stated(path).shift)
+        facts = SceneFacts(up=about.up, metres=about.metres, shift=facts_of_capture(path).shift)
         if options.measured:
             facts = measured_in_run(path).over(facts)
         return field_scene(field, about=replace(about, up=facts.up, metres=facts.metres, shift=facts.shift))
@@ -63,11 +63,11 @@ def facts_of_run(path: Path) -> SceneFacts:
     """What the configuration of a run says of its primitives, or its scene.ply where there is no configuration."""
     if not has_config(path):
         return load_facts(path) if (path / "scene.ply").is_file() else SceneFacts()
-    known = _stated(path)
+    known = facts_of_capture(path)
     return SceneFacts(antialiased=read_config(path)[0].antialiased, up=known.up, shift=known.shift)
 
 
-def _stated(path: Path) -> SceneFacts:
+def facts_of_capture(path: Path) -> SceneFacts:
     """What the configuration of a run says of its capture."""
     about = RunFolder.read_body(path).get("capture")
     return facts_from(about if isinstance(about, dict) else {})

@@ -123,7 +123,7 @@ class MeasurementsFile:
         """
         try:
             with own(self._folder) if self._in_run else nullcontext():
-                if self._content_now() != self._content:
+                if (there := self._content_now()) is not None and there != self._content:
                     raise LuxelError(
                         f"{self.path}: another program has changed it.",
                         "Make the change again when the page shows the present measurements.",

@@ -12,6 +12,8 @@ from luxel.render.errors import LuxelError
 from luxel.scenes.measuring.lengths import UNITS
 from luxel.scenes.measuring.measurements import Measurements, Point, Ruler
 
+Coordinates = Sequence[float] | np.ndarray  # three numbers
+
 MAX_RULERS = 999
 MAX_NAME = 80  # characters
 MAX_COORDINATE = 1e12  # of a point, units of the capture
@@ -21,7 +23,7 @@ MIN_SPREAD = 0.02  # of three points: the smallest height of their triangle as a
 
 
 def add_ruler(
-    measurements: Measurements, start: Sequence[float], end: Sequence[float], name: str = ""
+    measurements: Measurements, start: Coordinates, end: Coordinates, name: str = ""
 ) -> Measurements:
     """Adds a ruler.
 
@@ -42,7 +44,7 @@ def add_ruler(
     return replace(measurements, rulers=(*measurements.rulers, made))
 
 
-def move_end(measurements: Measurements, name: str, which: str, to: Sequence[float]) -> Measurements:
+def move_end(measurements: Measurements, name: str, which: str, to: Coordinates) -> Measurements:
     """Moves an end of a ruler.
 
     Args:
@@ -107,7 +109,12 @@ def set_scale(measurements: Measurements, name: str, length: float, unit: str = 
     return replace(measurements, metres=metres)
 
 
-def set_up(measurements: Measurements, up: Sequence[float] | np.ndarray | None) -> Measurements:
+def remove_scale(measurements: Measurements) -> Measurements:
+    """The length of a unit is that of the scene's file again, if it states one."""
+    return replace(measurements, metres=None)
+
+
+def set_up(measurements: Measurements, up: Coordinates | None) -> Measurements:
     """Sets the up direction, [3] of any length; None: that of the scene's file or capture again.
 
     Raises:
@@ -149,7 +156,7 @@ def _with(measurements: Measurements, name: str, changed: Ruler) -> Measurements
     return replace(measurements, rulers=rulers)
 
 
-def _ruler(name: str, start: Sequence[float], end: Sequence[float]) -> Ruler:
+def _ruler(name: str, start: Coordinates, end: Coordinates) -> Ruler:
     """A ruler, checked.
 
     Raises:
@@ -177,6 +184,6 @@ def _free_name(name: str, taken: set[str]) -> str:
     return name
 
 
-def _point(values: Sequence[float] | np.ndarray) -> Point:
+def _point(values: Coordinates) -> Point:
     x, y, z = (float(value) + 0.0 for value in values)
     return x, y, z

@@ -51,7 +51,7 @@ def open_session(
     Raises:
         LuxelError: the path is neither or cannot be read, the capture cannot be opened, or the backend does not fit.
     """
-    scene = open_scene(path, LoadOptions(keep_non_finite, axes, backend, device))
+    scene = open_scene(path, LoadOptions(keep_non_finite, axes, backend, device, measured=False))
     if beside is not None and (parameters := scene.part(Parameters)) is not None:
         moved = with_shift(parameters, scene.about.shift, beside.shift)
         scene = replace(scene.parts[Remake].scene(moved), about=replace(scene.about, shift=beside.shift))

@@ -186,7 +186,7 @@ def test_a_camera_of_the_transformed_scene_sees_the_same() -> None:
 
 
 def test_clipping_and_the_motion_of_a_rolling_shutter_are_scaled() -> None:
-    camera = Camera.look_at((0, 0, -3), (0, 0, 0), width=8, height=6)
+    camera = Camera.look_at((0, -3, 0), (0, 0, 0), width=8, height=6)
     shutter = torch.tensor([1.0, 2, 3, 0.4, 0.5, 0.6, 0, 1])
     moving = replace(camera, near=0.1, far=20.0, shutter=shutter)
     scaled = Similarity((0.5, 0.5, 0.5, 0.5), 4.0, (1.0, 2.0, 3.0)).camera(moving)

@@ -102,7 +102,7 @@ def test_measurements_of_a_run_that_another_process_owns_are_not_written(
     file = MeasurementsFile.of_run(tmp_path)
     file.read()
     monkeypatch.setattr(measurements_file, "own", owned)
-    with pytest.raises(LuxelError, match="not saved yet: .* process 7 writes into this run folder"):
+    with pytest.raises(LuxelError, match=r"not saved yet: .* process 7 writes into this run folder"):
         file.write(MEASURED)
     assert not file.path.exists()
 
@@ -110,7 +110,7 @@ def test_measurements_of_a_run_that_another_process_owns_are_not_written(
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file")
     file = MeasurementsFile(tmp_path / "taken", "a.json", "", in_run=False)
-    with pytest.raises(LuxelError, match="a.json: cannot be written"):
+    with pytest.raises(LuxelError, match=r"a\.json: cannot be written"):
         file.write(MEASURED)
 
 
