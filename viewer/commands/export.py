@@ -85,4 +85,4 @@ class Export(ExportOptions):
         made = write_cameras(self.scene, self.out, coordinates, self.capture, force=self.force)
         print(f"{made}: {self.out}")
         if coordinates.changed:
-            print(coordinates.in_words(self.out.name))
+            print(coordinates.in_words(str(self.out)))
