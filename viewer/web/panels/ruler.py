@@ -75,8 +75,8 @@ class RulerPanel(Panel):
     def _build_rulers(self, gui: Any) -> None:
         self._new = gui.add_button("New ruler", hint="Then click its two ends in the image")
         self._new.on_click(lambda _: self.begin(NEW))
-        ends = gui.add_button_group("Click anew", ["Start", "End"], hint="Then click the image")
-        ends.on_click(lambda _: self.begin(START if ends.value == "Start" else END))
+        ends = gui.add_button_group("", ["Move start", "Move end"], hint="Then click the image")
+        ends.on_click(lambda _: self.begin(START if ends.value == "Move start" else END))
         self._handles = gui.add_checkbox("Handles", False, hint="Arrows at both ends, which move them")
         self._handles.on_update(lambda _: self.refresh())
         self._length = gui.add_text("Length", "", disabled=True)
