@@ -36,8 +36,8 @@ from luxel.render.scene import Scene
 from luxel.render.storage.folder import OutputFolder
 from luxel.render.storage.places import state_folder
 from luxel.render.surfaces.mesh_scene import MeshScene
-from luxel.scenes.measuring.measurements import Measurements, Ruler
-from luxel.scenes.measuring.operations import MAX_NAME, MAX_RULERS
+from luxel.scenes.measuring.measurements import Measurements
+from luxel.scenes.measuring.operations import MAX_METRES, MAX_NAME, MAX_RULERS, MIN_METRES, add_ruler
 
 FORMAT = 1
 FILE = "measurements.json"
@@ -56,7 +56,7 @@ class _Body(msgspec.Struct):
     format: Annotated[int, msgspec.Meta(ge=1)]
     of: str  # identity of the run or of the scene; empty: of a run without one
     up: Coordinates | None
-    metres: Annotated[float, msgspec.Meta(gt=0)] | None
+    metres: float | None
     rulers: Annotated[list[_Ruler], msgspec.Meta(max_length=MAX_RULERS)]
 
 
@@ -217,10 +217,15 @@ def _parsed(content: bytes, identity: str) -> Measurements:
         raise JsonError("they are of another run or scene")
     if body.up is not None and not abs(math.hypot(*body.up) - 1) < 1e-6:
         raise JsonError("the up direction does not have the length 1")
-    if len({ruler.name for ruler in body.rulers}) < len(body.rulers):
-        raise JsonError("two rulers have one name")
-    rulers = tuple(Ruler(ruler.name, ruler.start, ruler.end) for ruler in body.rulers)
-    return Measurements(body.up, body.metres, rulers)
+    if body.metres is not None and not MIN_METRES <= body.metres <= MAX_METRES:
+        raise JsonError(f"a unit of {body.metres:g} m is no scale of a scene")
+    measurements = Measurements(body.up, body.metres)
+    try:  # with the checks of rulers that are made here
+        for ruler in body.rulers:
+            measurements = add_ruler(measurements, ruler.start, ruler.end, ruler.name)
+    except LuxelError as error:
+        raise JsonError(error.problem) from None
+    return measurements
 
 
 def _run_identity(folder: Path) -> str:

@@ -74,8 +74,10 @@ def _broken(change: Callable[[dict], object], seal: bool = True) -> Callable[[Pa
         (_broken(lambda body: body.update(format=99)), "format 99 is of a newer version"),
         (_broken(lambda body: body.update(of="0" * 32)), "they are of another run or scene"),
         (_broken(lambda body: body.update(up=[0, 0, 2])), "the up direction does not have the length 1"),
-        (_broken(lambda body: body.update(metres=-1.0)), "metres"),
-        (_broken(lambda body: body["rulers"].append(body["rulers"][0])), "two rulers have one name"),
+        (_broken(lambda body: body.update(metres=-1.0)), "a unit of -1 m is no scale of a scene"),
+        (_broken(lambda body: body["rulers"].append(body["rulers"][0])), "there is a ruler 'door ü' already"),
+        (_broken(lambda body: body["rulers"][0].update(end=[0, 0, 1e200])), "this point is too far away"),
+        (_broken(lambda body: body["rulers"][0].update(name="\x1b[2J")), "a ruler cannot be called"),
     ],
 )
 def test_what_cannot_be_read_gets_another_name_and_stays(
