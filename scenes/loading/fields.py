@@ -12,7 +12,7 @@ from luxel.render.runs.notices import print_once
 from luxel.render.scene import Scene
 from luxel.scenes.loading.loader import DEFAULT, Loader, LoadOptions
 from luxel.scenes.loading.run_results import check_axes
-from luxel.scenes.measuring.measured_facts import measured_in_scene
+from luxel.scenes.measuring.measured_facts import measured_in_file
 
 
 def is_field_file(path: Path) -> bool:
@@ -29,7 +29,7 @@ def load_field_file(path: Path, options: LoadOptions = DEFAULT) -> Scene:
     scene = field_scene(field)
     about = scene.about
     if options.measured:
-        measured = measured_in_scene(scene)
+        measured = measured_in_file(path, scene)
         about = replace(about, up=measured.up or about.up, metres=measured.metres or about.metres)
     return field_scene(field, about=about)
 

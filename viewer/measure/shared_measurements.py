@@ -16,6 +16,8 @@ from luxel.scenes.measuring.measurements import Measurements, Point
 from luxel.scenes.measuring.measurements_file import MeasurementsFile
 from luxel.viewer.web.session import Session, StaticSession, TrainingSession
 
+MeasurableSession = StaticSession | TrainingSession
+
 log = logging.getLogger("luxel.viewer")
 
 LOOK_EVERY = 2.0  # seconds between looks at the file
@@ -35,7 +37,7 @@ class SharedMeasurements:
     _all: ClassVar[WeakKeyDictionary[Session, SharedMeasurements]] = WeakKeyDictionary()
     _all_lock = threading.Lock()
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: MeasurableSession) -> None:
         self._lock = threading.RLock()
         self._callbacks: list[Callable[[], None]] = []
         self._done: list[tuple[str, Measurements]] = []  # titles, and what was before
@@ -44,8 +46,8 @@ class SharedMeasurements:
         self.shift: Point = session.about.shift or (0.0, 0.0, 0.0)
         self._stated_metres = session.about.metres
         self._problem = ""
-        if session.folder is not None:
-            self._file: MeasurementsFile | None = MeasurementsFile.of_run(session.folder)
+        if session.measured_in is not None:
+            self._file: MeasurementsFile | None = MeasurementsFile.of_run(session.measured_in)
         else:
             with session.borrow() as scene:
                 self._file = MeasurementsFile.of_scene(scene)
@@ -53,7 +55,8 @@ class SharedMeasurements:
 
     @staticmethod
     def of(session: Session) -> SharedMeasurements:
-        """Those of a session, read when they are first asked for."""
+        """Those of a session that `is_measurable`, read when they are first asked for."""
+        assert isinstance(session, MeasurableSession)
         with SharedMeasurements._all_lock:
             if session not in SharedMeasurements._all:
                 SharedMeasurements._all[session] = SharedMeasurements(session)
@@ -192,7 +195,7 @@ class SharedMeasurements:
 
 def is_measurable(session: Session) -> bool:
     """Whether a session has measurements: one scene, in space."""
-    return isinstance(session, StaticSession | TrainingSession) and not session.about.flat
+    return isinstance(session, MeasurableSession) and not session.about.flat
 
 
 def measured_up(session: Session) -> np.ndarray | None:

@@ -84,7 +84,7 @@ def inspect_scene(path: Path) -> SceneInspection:
         )
     else:
         parameters = load_primitives(path, log_unused=False)
-        scene, unused = measured_scene(parameters, load_facts(path)), load_unused(path)
+        scene, unused = measured_scene(path, parameters, load_facts(path)), load_unused(path)
         facts = {"format": known.suffix}
     values: dict[str, Any] = {"format": facts["format"], "noun": scene.about.noun, **scene.numbers()}
     facts["content"] = f"{scene.count:,} {scene.about.noun}"

@@ -21,6 +21,7 @@ from luxel.scenes.large_coordinates import Shift, with_shift
 from luxel.scenes.loading.loader import LoadOptions
 from luxel.scenes.loading.loaders import open_scene
 from luxel.scenes.loading.run_results import has_capture, is_field_run, is_run
+from luxel.scenes.measuring.measured_facts import run_of_result
 from luxel.viewer.progress import opening
 from luxel.viewer.scene_loading.capture_options import Origin, in_words, load_origin
 from luxel.viewer.scene_loading.learned_views import refined_views
@@ -64,6 +65,7 @@ def open_session(
         front=None if about.front is None else np.array(about.front),
         antialiased=bool(about.antialiased),
         folder=path.resolve() if is_run(path) else None,
+        measured_in=run_of_result(path),
         trained_on=len(opened.train) if opened else None,
         **_appearance(opened, scene),
     )

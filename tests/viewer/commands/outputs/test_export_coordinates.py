@@ -27,6 +27,8 @@ from luxel.scenes.synthetic.toy import torus_knot
 from luxel.viewer.cli import main
 from luxel.viewer.commands.render import Render
 from luxel.viewer.exports.coordinates import Coordinates
+from luxel.viewer.measure.shared_measurements import SharedMeasurements
+from luxel.viewer.web.opening import open_session
 
 TILTED = SceneFacts(up=(0.48, -0.6, 0.64), metres=2.5)
 SHIFT = (500_000.0, 5_000_000.0, 200.0)
@@ -109,7 +111,10 @@ def test_what_was_measured_in_a_run_is_written(run: Path, tmp_path: Path) -> Non
     assert main(["export", str(run), "--out", str(out)]) == 0
     facts = load_facts(out)
     assert (facts.up, facts.metres) == (TILTED.up, TILTED.metres)
-    assert main(["export", str(run), "--out", str(tmp_path / "m.ply"), "--upright", "--metric"]) == 0
+    source = str(run / "scene.ply")  # has what was measured in its run
+    assert main(["export", source, "--out", str(tmp_path / "m.ply"), "--upright", "--metric"]) == 0
+    session = open_session(run / "scene.ply", torch.device("cpu"))
+    assert SharedMeasurements.of(session).metres == TILTED.metres and session.folder is None
     transform = upright_transform(TILTED, upright=True, metric=True)
     expected = transform.apply(load_primitives(out).centres)
     torch.testing.assert_close(load_primitives(tmp_path / "m.ply").centres, expected)
