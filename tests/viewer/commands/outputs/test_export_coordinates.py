@@ -141,6 +141,15 @@ def test_what_was_measured_in_a_run_is_used(
     np.testing.assert_allclose(position, (-x, -y, z), atol=1e-4)
 
 
+def test_a_run_that_trains_on_retains_what_was_measured(run: Path) -> None:
+    measured(run)
+    options = ["--steps", "7", "--device", "cpu", "--no-lpips", "--no-check-capture"]
+    assert main(["train", "--resume", str(run), *options]) == 0
+    facts = load_facts(run / "scene.ply")
+    assert (facts.up, facts.metres) == (TILTED.up, TILTED.metres)
+    assert MeasurementsFile.of_run(run).read() == Measurements(TILTED.up, TILTED.metres)
+
+
 def test_cameras_move_along_with_the_scene(run: Path, sound: Path, tmp_path: Path) -> None:
     measured(run)
     (tmp_path / "model").mkdir()
