@@ -53,7 +53,7 @@ class RulerPanel(Panel):
     def build(self, gui: Any, order: float) -> None:
         """Adds the controls."""
         self.shared = SharedMeasurements.of(self.page.session)
-        self._name = ""  # of the chosen ruler
+        self._name = self._named = ""  # of the chosen ruler; in the field
         self._task, self._points = "", []
         self._lines = RulerLines(self.page, self.shared, self._move)
         self._list = gui.add_html("")
@@ -226,7 +226,8 @@ class RulerPanel(Panel):
         length = "" if ruler is None else self._length_of(ruler)
         if self._chosen.value != (self._name or NONE):
             self._chosen.value = self._name or NONE
-            self._new_name.value = self._name
+        if self._named != self._name:  # else a name that is being typed would be lost
+            self._named = self._new_name.value = self._name
         if self._length.value != length:
             self._length.value = length
         text = self._overview()

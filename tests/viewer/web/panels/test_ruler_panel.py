@@ -105,6 +105,7 @@ def test_a_ruler_is_moved_renamed_deleted_and_saved(serve: Callable[..., ViewerA
     assert panel._length.value == "5.000 units"
     panel._move("end", np.array([0.0, 3.0, 0.0]))
     assert panel._length.value == "2.000 units"
+    assert panel._new_name.value == "ruler-1"
     panel._new_name.value = "door"
     panel.rename()
     assert panel._chosen.options == ("door",) and "door" in panel._list.content
