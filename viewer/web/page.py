@@ -17,6 +17,8 @@ from luxel.viewer.web.images.thumbnails import Thumbnails
 from luxel.viewer.web.navigate import Pose, SceneExtent, first_pose, focused, jump, place, turn_up
 from luxel.viewer.web.session import Session
 from luxel.viewer.web.shading.shading import Sample
+from luxel.viewer.web.shell.divider import Divider
+from luxel.viewer.web.shell.toolbar import Toolbar
 from luxel.viewer.web.transport.sinks import PageSink
 
 log = logging.getLogger("luxel.viewer")
@@ -53,6 +55,8 @@ class Page:
         thumbnails: small versions of the views' images, shared by all pages.
         stream: renders the images of this page.
         sink: takes the images to the page; ``sink.stream.figures`` has latency and costs as the page measures them.
+        toolbar: the tools on the image; panels add theirs.
+        divider: the line on the image between what is compared.
         selection_mode: how a new selection of primitives joins the present one, see `luxel.viewer.edit.MODES`.
 
     Args:
@@ -73,6 +77,7 @@ class Page:
         self.up = extent.up
         self.scene_up = extent.up if scene_up is None else scene_up
         self.selection_mode: Mode = "replace"
+        self.toolbar, self.divider = Toolbar(), Divider()
         self.thumbnails = Thumbnails() if thumbnails is None else thumbnails
         self._logged: set[str] = set() if logged is None else logged
         self.sink = PageSink(client)

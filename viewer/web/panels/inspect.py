@@ -13,6 +13,7 @@ from luxel.viewer.web.page import Click
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import table
 from luxel.viewer.web.shading.shading import Sample
+from luxel.viewer.web.shell.toolbar import ToolbarTool
 
 MARKER = 0.005  # radius of the marker, in distances from the camera
 
@@ -33,9 +34,22 @@ class InspectPanel(Panel):
         self._numbers = gui.add_html("", visible=False, order=order)
         self._marker: Any = None
         self._switch.on_update(lambda _: self._set(self._switch.value))
+        self.page.toolbar.add_tool(
+            ToolbarTool(
+                "Inspect",
+                "Inspect",
+                "inspect",
+                "i",
+                "Click a point: its coordinates, depth and colour stand in the panel",
+                lambda: setattr(self._switch, "value", True),
+                lambda: setattr(self._switch, "value", False),
+                group="look",
+            )
+        )
 
     def _set(self, on: bool) -> None:
         self.listen(on)
+        (self.page.toolbar.entered if on else self.page.toolbar.left)("Inspect")
         if on:
             self._numbers.content = table([("Point", "click the image")])
         elif self._marker is not None:

@@ -14,7 +14,16 @@ from luxel.viewer.web.images.stream import StreamReport
 from luxel.viewer.web.navigate import MAX_SIDE
 from luxel.viewer.web.page import Page
 from luxel.viewer.web.panels.panel import Panel
-from luxel.viewer.web.shell.messages import ActionMessage, FocusMessage, SeekMessage, SetMessage, ShellMessage
+from luxel.viewer.web.shell.messages import (
+    ActionMessage,
+    DivideMessage,
+    FocusMessage,
+    PressMessage,
+    SeekMessage,
+    SetMessage,
+    ShellMessage,
+    ToolMessage,
+)
 
 log = logging.getLogger("luxel.viewer")
 
@@ -40,13 +49,23 @@ class PageShell:
         for handle in self._controls.values():
             handle.on_update(lambda _: self._send({"type": "values", "values": self.values()}))
         page.on_report(self.report)
+        page.toolbar.on_change(self._show_toolbar)
+        page.divider.on_change(self._show_divider)
 
     def connect(self, send: Send) -> None:
         """Sends through ``send`` from now on, first what the page needs to know."""
         self._send = send
         send(self.hello())
+        self._show_toolbar()
+        self._show_divider()
         self._state = {}
         self.report(self._page.stream.last_report)
+
+    def _show_toolbar(self) -> None:
+        self._send({"type": "toolbar", **self._page.toolbar.state()})
+
+    def _show_divider(self) -> None:
+        self._send({"type": "divider", **self._page.divider.state()})
 
     def disconnect(self, send: Send) -> None:
         """Stops sending through ``send``."""
@@ -72,6 +91,7 @@ class PageShell:
             "times": session.times,
             "outputs": [] if output is None else list(output.options),
             "values": self.values(),
+            "toolbar": page.toolbar.describe(),
             "commands": commands_of(page.client.gui),
         }
 
@@ -110,6 +130,12 @@ class PageShell:
         elif isinstance(message, FocusMessage):
             if not (message.double and self._page.clickable):
                 self._page.focus(message.u, message.v)
+        elif isinstance(message, ToolMessage):
+            self._page.toolbar.choose(message.name)
+        elif isinstance(message, PressMessage):
+            self._page.toolbar.run(message.name)
+        elif isinstance(message, DivideMessage):
+            self._page.divider.move(message.value)
         elif isinstance(message, ActionMessage):
             self._act(message.name)
 

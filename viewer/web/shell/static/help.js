@@ -74,16 +74,19 @@ export class Help {
   #fill() {
     const hello = this.#hello ?? { outputs: [] };
     const shortcuts = [
-      ["R", "reset the view"],
+      ["Home", "reset the view"],
       ...(hello.flat ? [] : [["F", "fly to the point under the cursor"]]),
       ...(hello.outputs.length > 1 ? [[`1 … ${hello.outputs.length > 9 ? 0 : hello.outputs.length}`, hello.outputs.slice(0, 10).join(", ")]] : []),
       ...(hello.trains ? [["Space", "pause or continue the training"]] : []),
       ...(hello.times && !hello.trains ? [["Space", "play or pause"]] : []),
-      ["L", "copy a link to this view"],
+      ["U", "copy a link to this view"],
       ["H", "hide or show the panel"],
       ["?", "this list"],
     ];
     const parts = { ...(hello.flat ? FLAT : SOLID), Shortcuts: shortcuts };
+    const { tools = [], actions = [] } = hello.toolbar ?? {};
+    const keys = [...tools, ...actions].filter(({ key }) => key).map(({ key, label }) => [key.length > 1 ? key : key.toUpperCase(), label]);
+    if (keys.length) parts.Tools = keys;
     if (hello.commands?.length) parts.Commands = hello.commands;
     const card = element("div", "luxel-card");
     element("h2", "", card).textContent = "Controls";

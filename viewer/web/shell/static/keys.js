@@ -18,8 +18,8 @@ export function fit(hello) {
   scene = { radius: hello.radius, flat: hello.flat };
 }
 
-// shortcuts: functions by `event.key` in lower case.
-export function listen(shortcuts) {
+// shortcut: gives what a key does: `event.key` in lower case, letters with "shift+" before them where Shift is held.
+export function listen(shortcut) {
   window.addEventListener(
     "keydown",
     (event) => {
@@ -31,7 +31,8 @@ export function listen(shortcuts) {
         run();
         return;
       }
-      const action = shortcuts[event.key.toLowerCase()];
+      const key = event.key.toLowerCase();
+      const action = shortcut(event.shiftKey && /^[a-z]$/.test(key) ? `shift+${key}` : key);
       if (action === undefined || event.repeat) return;
       // A focused button takes the space bar itself.
       if (event.key === " " && event.target.closest?.("button, [role=button], [role=option]")) return;

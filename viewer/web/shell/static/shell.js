@@ -1,11 +1,14 @@
 // What lies around the image: connection, stored and shared views, keys, help, buttons. Messages: viewer/web/shell/messages.py
 
+import { Divider } from "./divider.js";
 import { Help } from "./help.js";
+import { iconButton } from "./icons.js";
 import { Keeper } from "./keep.js";
 import { fit, listen } from "./keys.js";
 import { decodeView } from "./link.js";
 import { flatten, foldSheet, followScheme, isNarrow, switchScheme, togglePanel } from "./page.js";
 import { Status, element } from "./status.js";
+import { Toolbar } from "./toolbar.js";
 
 const POLICY_VIOLATION = 1008; // close code: the server does not want this connection again
 
@@ -24,6 +27,8 @@ style.href = "/luxel/shell.css";
 const status = new Status();
 const help = new Help();
 const keeper = new Keeper(send);
+const toolbar = new Toolbar(status.root, send);
+const divider = new Divider(status.root, send);
 followScheme();
 readAddress();
 
@@ -66,6 +71,7 @@ function receive(message) {
     status.connected(true);
     fit(hello);
     help.fit(hello);
+    toolbar.fit(hello);
     if (hello.flat) flatten();
     keeper.restore(hello, link);
     if (problem) status.notify(problem, 8);
@@ -79,6 +85,10 @@ function receive(message) {
     state = message;
     status.show(state);
     keeper.takeTime(state.time);
+  } else if (message.type === "toolbar") {
+    toolbar.show(message);
+  } else if (message.type === "divider") {
+    divider.show(message);
   }
 }
 
@@ -101,15 +111,15 @@ function chooseOutput(index) {
 
 const shortcuts = {
   "?": () => help.toggle(),
-  escape: () => (help.open ? help.close() : false),
-  r: () => send({ type: "act", name: "reset" }),
+  escape: () => (help.open ? help.close() : toolbar.escape()),
+  home: () => send({ type: "act", name: "reset" }),
   f: () => (hello?.flat ? false : send({ type: "focus", u: cursor[0], v: cursor[1], double: false })),
   h: () => togglePanel(),
-  l: () => copyLink(),
+  u: () => copyLink(),
   " ": () => (hello?.trains ? send({ type: "act", name: "pause" }) : hello?.times ? send({ type: "act", name: "play" }) : false),
 };
 for (let i = 0; i < 10; i++) shortcuts[(i + 1) % 10] = () => chooseOutput(i); // 0 is the tenth
-listen(shortcuts);
+listen((key) => shortcuts[key] ?? toolbar.shortcut(key));
 
 function onImage(event) {
   const canvas = window.__viserMutable?.canvas;
@@ -124,29 +134,14 @@ window.addEventListener("dblclick", (event) => {
   if (position && !hello?.flat) send({ type: "focus", u: position[0], v: position[1], double: true });
 });
 
-const ICONS = {
-  reset: "M4 11 12 4l8 7M6 10v9h12v-9",
-  link: "M10 14a4 4 0 0 0 6 0l3-3a4 4 0 0 0-6-6l-1 1M14 10a4 4 0 0 0-6 0l-3 3a4 4 0 0 0 6 6l1-1",
-  scheme: "M12 3a9 9 0 1 0 0 18zM12 3a9 9 0 0 1 0 18",
-  help: "M9 9a3 3 0 1 1 4 3c-1 .5-1 1-1 2M12 18v.1",
-};
 const buttons = element("div", "luxel-buttons", status.root);
 for (const [icon, title, action] of [
-  ["reset", "Reset the view (R)", shortcuts.r],
-  ["link", "Copy a link to this view (L)", copyLink],
+  ["reset", "Reset the view (Home)", shortcuts.home],
+  ["link", "Copy a link to this view (U)", copyLink],
   ["scheme", "Light or dark", switchScheme],
   ["help", "Mouse, touch and keys (?)", shortcuts["?"]],
-]) {
-  const button = element("button", "", buttons);
-  button.type = "button";
-  button.title = title;
-  button.setAttribute("aria-label", title);
-  button.innerHTML = `<svg viewBox="0 0 24 24"><path d="${ICONS[icon]}"/></svg>`;
-  button.addEventListener("click", () => {
-    button.blur(); // so that the space bar is free again
-    action();
-  });
-}
+])
+  iconButton(icon, title, action, buttons);
 buttons.hidden = true;
 
 if (isNarrow()) {
