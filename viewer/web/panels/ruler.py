@@ -21,6 +21,7 @@ from luxel.viewer.web.panels.action_message import ActionMessage
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import as_text, table
 from luxel.viewer.web.session import Session
+from luxel.viewer.web.shell.toolbar import ToolbarTool
 from luxel.viewer.web.transport.keyed_server import run_script
 
 NONE = "none yet"
@@ -36,6 +37,8 @@ ASKED = {
         "Click a third one, off their line",
     ),
 }
+
+TOOLS = {NEW: ("Ruler", "ruler", "m"), LEVEL: ("Level", "level", "j")}  # name, icon and key on the image
 
 
 class RulerPanel(Panel):
@@ -71,6 +74,15 @@ class RulerPanel(Panel):
         files.on_click(lambda _: self.download(files.value == "Save CSV"))
         self._show.on_update(lambda _: self.refresh())
         self._chosen.on_update(lambda event: self.choose(event.target.value) if event.client else None)
+        for task, (name, icon, key) in TOOLS.items():
+            self.page.toolbar.add_tool(
+                ToolbarTool(
+                    *(name, name, icon, key, ASKED[task][0]),
+                    start=lambda task=task: self.begin(task),
+                    stop=self.end,
+                    group="look",
+                )
+            )
 
     def _build_rulers(self, gui: Any) -> None:
         self._new = gui.add_button("New ruler", hint="Then click its two ends in the image")
@@ -121,8 +133,20 @@ class RulerPanel(Panel):
         if task in (START, END) and not self._name:
             self._said.guard(lambda: self.shared.present.ruler(self._name))
             return
-        self._task, self._points = ("" if task == self._task else task), []
-        self.listen(bool(self._task))
+        self._wait_for("" if task == self._task else task)
+
+    def end(self) -> None:
+        """Waits for clicks no more."""
+        if self._task:
+            self._wait_for("")
+
+    def _wait_for(self, task: str) -> None:
+        before, self._task, self._points = self._task, task, []
+        self.listen(bool(task))
+        if before in TOOLS and before != task:
+            self.page.toolbar.left(TOOLS[before][0])
+        if task in TOOLS:
+            self.page.toolbar.entered(TOOLS[task][0])
         self._ask()
 
     def _ask(self) -> None:
@@ -130,6 +154,8 @@ class RulerPanel(Panel):
         self._new.label = asked if self._task == NEW else "New ruler"
         self._level.label = asked if self._task == LEVEL else "Level by three points"
         self._said.say(asked)
+        if self._task in TOOLS:
+            self.page.toolbar.say(asked)
         self._lines.mark(self._points)
 
     def on_click(self, click: Click) -> None:
@@ -137,7 +163,9 @@ class RulerPanel(Panel):
         if not self._task:
             return
         if click.point is None:
-            self._said.say("There is no surface: click something that is not transparent.", failed=True)
+            problem = "There is no surface: click something that is not transparent."
+            self._said.say(problem, failed=True)
+            self.page.toolbar.say(problem, "error")
             return
         self._points.append(np.asarray(click.point, np.float64))
         if len(self._points) < CLICKS[self._task]:
@@ -145,9 +173,7 @@ class RulerPanel(Panel):
             return
         task, points = self._task, [self.shared.to_capture(point) for point in self._points]
         camera = self.shared.to_capture(click.origin)
-        self._task, self._points = "", []
-        self.listen(False)
-        self._ask()
+        self._wait_for("")
         self._said.guard(lambda: self._finish(task, points, camera))
 
     def _finish(self, task: str, points: list[np.ndarray], camera: np.ndarray) -> None:
