@@ -20,10 +20,13 @@ CELLS = 24  # along the longer side of an image
 INSIDE = 0.99  # share of the points that the ball around the scene holds; the others may be wrong
 LITTLE = 0.02  # share of all cells of the images up to which empty ones are left as they are
 BEYOND = 5.0  # the farthest points, times the distance at which their ray leaves that ball
+ALIKE = 4  # of 255: a colour that differs by no more from that behind the scene needs no points
 READERS = 8  # at most; each holds an image
 
 
-def background_points(points: Points, views: Sequence[View], count: int, seed: int) -> Points:
+def background_points(
+    points: Points, views: Sequence[View], count: int, seed: int, behind: int | None = None
+) -> Points:
     """Points where rays of pixels without a point of the capture nearby have left the scene.
 
     Structure from motion finds no points in dark, blurred or plain backgrounds. Primitives that start on an object
@@ -37,6 +40,7 @@ def background_points(points: Points, views: Sequence[View], count: int, seed: i
             others, are not.
         count: most points.
         seed: of the random numbers.
+        behind: grey value, of 255, that is drawn behind the scene, so that pixels of it need nothing; None: it varies.
 
     Returns:
         At most ``count`` points with the colours of the pixels; none where all but a fiftieth of the cells show points.
@@ -56,8 +60,8 @@ def background_points(points: Points, views: Sequence[View], count: int, seed: i
 
     def of_view(number: int) -> tuple[np.ndarray, np.ndarray]:
         view, rows = chosen[number], picked[view_of[picked] == number] - int(np.searchsorted(view_of, number))
-        inside = np.random.default_rng([seed, 2, number]).random((3, len(rows)))
-        return _on_rays(view, cells[number][rows], inside, *ball)
+        numbers = np.random.default_rng([seed, 2, number]).random((3, len(rows)))
+        return _on_rays(view, cells[number][rows], numbers, behind, *ball)
 
     parts = [(np.zeros((0, 3)), np.zeros((0, 3), np.uint8))]
     with ThreadPoolExecutor(min(READERS, os.cpu_count() or 1)) as pool:
@@ -107,7 +111,7 @@ def _ball(xyz: np.ndarray, views: Sequence[View]) -> tuple[np.ndarray, float]:
 
 
 def _on_rays(
-    view: View, cells: np.ndarray, random: np.ndarray, centre: np.ndarray, radius: float
+    view: View, cells: np.ndarray, random: np.ndarray, behind: int | None, centre: np.ndarray, radius: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Points behind a ball on rays of a pixel in each cell, [M, 3], and the colours of the pixels, uint8 [M, 3].
 
@@ -115,6 +119,7 @@ def _on_rays(
         view: whose pixels that do not count are left out; with alpha it has no background.
         cells: columns and rows, [M, 2].
         random: numbers in [0, 1): places in the cells, and inverse distances, [3, M].
+        behind: see `background_points`.
         centre, radius: of the ball, which holds the camera.
     """
     camera, pixels = view.camera, view.read()
@@ -122,7 +127,10 @@ def _on_rays(
         (cells + random[:2].T) * cell_side(camera), [camera.width - 1e-6, camera.height - 1e-6]
     )
     column, row = place.astype(int).T
+    rgb = pixels.rgb[row, column]
     counts = np.full(len(cells), pixels.alpha is None)
+    if behind is not None:
+        counts &= (np.abs(rgb.astype(int) - behind) > ALIKE).any(1)
     if pixels.weight is not None:
         counts &= pixels.weight[row, column] > 0
     pose = camera.cam_to_world.double().numpy()
@@ -134,4 +142,4 @@ def _on_rays(
     leaves = np.sqrt(np.maximum(along**2 - start @ start + radius**2, 0)) - along
     distance = leaves / (1 - random[2] * (1 - 1 / BEYOND))
     points = pose[:3, 3] + distance[:, None] * ahead
-    return points[counts], np.ascontiguousarray(pixels.rgb[row, column][counts])
+    return points[counts], rgb[counts]

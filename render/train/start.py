@@ -16,6 +16,7 @@ from luxel.render.primitives.spec import Start
 from luxel.render.train.background_points import background_points
 from luxel.render.train.config import TrainConfig
 
+BEHIND = {"auto": 0, "black": 0, "white": 255, "random": None}  # grey value behind images without alpha
 FEWEST_BEHIND = 1000  # points behind the scene at least, where images show enough of it
 
 
@@ -74,7 +75,7 @@ def _behind(points: Points, used: int, config: TrainConfig, views: Sequence[View
     count = max(FEWEST_BEHIND, round(share * used)) if share > 0 else 0
     if config.max_gaussians:
         count = min(count, config.max_gaussians // 5)
-    return background_points(points, views, count, config.seed)
+    return background_points(points, views, count, config.seed, BEHIND[config.background])
 
 
 def require_lenses(config: TrainConfig, views: Sequence[View]) -> None:

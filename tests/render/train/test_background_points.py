@@ -82,6 +82,18 @@ def test_the_seed_decides() -> None:
     assert np.array_equal(first, again) and not np.array_equal(first, other)
 
 
+def test_pixels_of_the_colour_behind_the_scene_need_none() -> None:
+    views = ring()
+    for grey in (0, 255):
+        for view in views:
+            plain = np.full((HEIGHT, WIDTH, 3), grey, np.uint8)
+            plain[:, : WIDTH // 2] += 5 if grey == 0 else 0
+            view.read = lambda rgb=plain: Pixels(rgb)
+        colours = background_points(ball_of_points(), views, 100, seed=0, behind=grey).rgb
+        assert (30 < len(colours) < 70 and colours.min() == 5) if grey == 0 else len(colours) == 0
+        assert len(background_points(ball_of_points(), views, 100, seed=0).rgb) == 100
+
+
 @pytest.mark.parametrize(
     "pixels",
     [
@@ -121,7 +133,9 @@ def test_training_starts_from_both_within_the_limits() -> None:
 
     def count(**options: object) -> int:
         init = {name: value for name, value in options.items() if name != "max_gaussians"}
-        config = TrainConfig(init=Init(**init), max_gaussians=options.get("max_gaussians"))  # pyright: ignore
+        config = TrainConfig(
+            background="random", init=Init(**init), max_gaussians=options.get("max_gaussians")
+        )  # pyright: ignore
         return first_primitives(points, config, views, device, say=said.append).count
 
     assert count(background_share=0.0) == 5000 and not said
