@@ -127,6 +127,11 @@ def _on_rays(
         (cells + random[:2].T) * cell_side(camera), [camera.width - 1e-6, camera.height - 1e-6]
     )
     column, row = place.astype(int).T
+    if pixels.rgb.shape[:2] != (
+        camera.height,
+        camera.width,
+    ):  # which the data set names when it reads the image
+        return np.zeros((0, 3)), np.zeros((0, 3), np.uint8)
     rgb = pixels.rgb[row, column]
     counts = np.full(len(cells), pixels.alpha is None)
     if behind is not None:
