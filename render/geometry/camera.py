@@ -128,6 +128,17 @@ class Camera:
         ratio = self.intrinsics.new_tensor([width / self.width, height / self.height] * 2)
         return replace(self, intrinsics=self.intrinsics * ratio, width=width, height=height)
 
+    def cropped(self, left: int, top: int, width: int, height: int) -> Camera:
+        """The camera of a part of the image, whose corner is at column ``left`` and row ``top``; it has no shutter.
+
+        Raises:
+            ValueError: the camera has a rolling shutter, which needs all rows.
+        """
+        if self.shutter is not None:
+            raise ValueError("cropped needs a camera with a global shutter, got a rolling one")
+        corner = self.intrinsics.new_tensor([0, 0, left, top])
+        return replace(self, intrinsics=self.intrinsics - corner, width=width, height=height)
+
     @staticmethod
     def stack(cameras: Sequence[Camera]) -> Camera:
         """A batch from single cameras of one size; near and far are taken from the first.

@@ -8,6 +8,8 @@ from typing import Annotated
 from luxel.render.bounds import Bounds, OpenShare, Options
 from luxel.render.ops.train.neighbour_count import MOST
 
+VOTING_VIEWS = 12  # views whose masks vote, at most
+
 
 @dataclass(frozen=True)
 class SolveOptions(Options):
@@ -31,7 +33,7 @@ class SolveOptions(Options):
 class PropagateOptions(Options):
     """How objects are carried from view to view."""
 
-    views: Annotated[int, Bounds(1, 1000)] = 12
+    views: Annotated[int, Bounds(1, 1000)] = VOTING_VIEWS
     """Views that vote, at most; up to as many again replace views without a vote."""
     least_iou: OpenShare = 0.5
     """Least IoU of a mask with the rendered label where it is known; below it the view has no vote for that object."""

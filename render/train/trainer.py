@@ -29,7 +29,7 @@ from luxel.render.train.config import TrainConfig
 from luxel.render.train.densify.densifier import Densifier
 from luxel.render.train.memory.budget import MemoryBudget
 from luxel.render.train.monitor.divergence import check_loss, check_parameters
-from luxel.render.train.monitor.held_out import measured, prepare
+from luxel.render.train.monitor.held_out import Watch, measured, prepare
 from luxel.render.train.monitor.loss_monitor import LossMonitor
 from luxel.render.train.monitor.reports import Reached, StepReport, TrainResult
 from luxel.render.train.resume import read_run, reconfigured
@@ -75,6 +75,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
         monitor: loss and PSNR of training views.
         test_psnr, frame_ms: PSNR of the held-out views in dB, and time to render one; None before they are evaluated.
         background: "white", "black" or "random".
+        watch_last_evaluation: watches the evaluation at the end of the run, see `held_out.measure`; None: nothing does.
 
     Raises:
         LuxelError: nothing to train on, too little memory, or a folder that cannot be used.
@@ -113,6 +114,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
         self.test_psnr: float | None = None
         self.frame_ms: float | None = None
         self.halvings: int | None = 0
+        self.watch_last_evaluation: Watch | None = None
         self._render, self._export = render or rasterizer(config.backend, self.device), export
         self.folder = RunFolder(Path(run_dir), self.say)
         if start is None:
@@ -228,11 +230,13 @@ class Trainer(RunControls[StepReport, TrainResult]):
             submitted, self.steps_done = self.steps_done, self.queue.synchronize()
             return self.steps_done < submitted
 
-    def evaluate(self, *, lpips: bool = False, save_renders: int = 0) -> Evaluation | None:
+    def evaluate(
+        self, *, lpips: bool = False, save_renders: int = 0, watch: Watch | None = None
+    ) -> Evaluation | None:
         """Evaluates the held-out views now, outside of the training time; see `held_out.measured`."""
         self.synchronize()
         check_parameters(self)
-        held_out = measured(self, self._render, lpips, save_renders)
+        held_out = measured(self, self._render, lpips, save_renders, watch)
         if held_out is None:
             return None
         evaluation, self.frame_ms = held_out
@@ -286,6 +290,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
         """Writes the last checkpoint and the scene; evaluates unless interrupted."""
         self.loop.wait_for_device()
         scores: Any = {"lpips": self.config.lpips, "save_renders": self.config.save_renders}
+        scores |= {"watch": self.watch_last_evaluation}
         write, stopped = self._export and partial(self._export, self.scene), reason == "interrupted"
         path, scene, evaluation = self.loop.save_alongside(
             self,

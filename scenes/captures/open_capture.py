@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from luxel.render.geometry.camera import Points, View
 from luxel.render.storage.reading import is_lack_of_memory
@@ -70,6 +71,8 @@ class Capture:
         train, test: training views and held-out views, each in natural order of their names.
         points: point cloud from which primitives are initialised.
         points_from: origin of the points, one of the constants of `luxel.scenes.captures.initial_points.origins`.
+        swept: positions that a plane sweep for initial points found, also where they were too few, [P, 3]; None: there
+            was no sweep.
         holdout: the rule by which ``test`` was chosen, in words.
         cutout: whether views have alpha (coverage): an object without background.
         background: colour on which views are composited, RGB in [0, 1], white for cut-outs; None: no preference.
@@ -107,6 +110,7 @@ class Capture:
     unused: list[Unused] = field(default_factory=list)
     shift: np.ndarray = field(default_factory=lambda: np.zeros(3))
     points_from: str = OF_CAPTURE
+    swept: np.ndarray | None = None
 
     @property
     def surface_points(self) -> np.ndarray:
@@ -138,6 +142,7 @@ def open(
     shift: Sequence[float] | np.ndarray | None = None,
     far_cameras: str = "leave out",
     points: str = "auto",
+    device: torch.device | None = None,
 ) -> Capture:
     """Opens a capture of any registered format, among them images, videos, COLMAP models and transforms.json.
 
@@ -175,6 +180,7 @@ def open(
             plane sweep over small images, "random": at random in the cameras' views, of cut-outs in the visual hull,
             "triangulate": by features and triangulation with pycolmap, in minutes and cached, "auto": random ones of
             cut-outs, and a plane sweep of others. Where points are too few, random ones are added.
+        device: of the plane sweep; None: `luxel.render.native.best_device`.
 
     Raises:
         CaptureError: the capture cannot be used; the message names the file and the remedy.
@@ -243,7 +249,7 @@ def open(
     cam_to_world = np.stack([invert_rigid(source.world_to_cam) for source in contents.images])
     find_depths(root, contents.images)
     depths = depth_readers(contents.images, max_size, depth_values, depth_channel)
-    source = OF_CAPTURE
+    source, swept = OF_CAPTURE, None
     if contents.points is not None and points != "auto":
         contents.warnings.append(f"The capture has points, so points={points!r} has no effect.")
     if contents.points is None:
@@ -256,8 +262,14 @@ def open(
         contents.points, source = points_from_depth(views, metric, contents.warnings), OF_DEPTH
         if contents.points is None:
             posed = [(view.camera, straight[view.name]) for view in views]
-            contents.points, source = initial_points(
-                root, posed, contents.warnings, use=points, cache_dir=cache_dir, on_progress=progress
+            contents.points, source, swept = initial_points(
+                root,
+                posed,
+                contents.warnings,
+                use=points,
+                cache_dir=cache_dir,
+                device=device,
+                on_progress=progress,
             )
     train, test, rule = _split(contents, holdout_every, readers, max_size, empty)
     if depths and any(readers[name].lens_retained for name in depths):
@@ -297,6 +309,7 @@ def open(
         unused=unused,
         shift=subtracted,
         points_from=source,
+        swept=swept,
     )
 
 

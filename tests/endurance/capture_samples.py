@@ -42,7 +42,7 @@ from luxel.scenes.captures.open_capture import read_contents
 from luxel.scenes.captures.panorama_options import PanoramaOptions
 from luxel.scenes.captures.panoramas.recognition import are_panoramas, is_panorama_video
 from luxel.scenes.synthetic.toy import ring_cameras
-from luxel.viewer.video import write_video
+from luxel.viewer.films.film import write_film
 
 try:
     from .sample import Sample, written
@@ -243,7 +243,7 @@ def _polycam() -> dict[str, bytes]:
 def _video(suffix: str) -> bytes:
     rows = np.random.default_rng(0).integers(0, 256, (32, 64, 1), np.uint8).repeat(3, 2)
     frames = [np.ascontiguousarray(rows[:, 3 * i : 3 * i + 32]) for i in range(4)]
-    return written(f"walk{suffix}", lambda p: write_video(p, frames, 8))
+    return written(f"walk{suffix}", lambda p: write_film(p, frames, 8))
 
 
 def _check_video(path: Path) -> object:

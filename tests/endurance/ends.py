@@ -54,7 +54,7 @@ PHASES: dict[str, tuple[str, str, int]] = {
     "checkpoint": ("luxel.render.runs.folder.run_folder", "save", 1),
     "evaluation": ("luxel.render.train.monitor.held_out", "evaluate", 1),
     "report": ("luxel.viewer.training.train_scene", "_conclude", 1),
-    "film": ("luxel.viewer.video", "_padded", 3),
+    "film": ("luxel.viewer.films.encoders.video", "_padded", 3),
 }
 COMPLETE = ("evaluation", "report", "film")  # phases in which the run is saved whatever comes
 
@@ -130,8 +130,8 @@ def serve() -> None:
     import luxel.render.train
     import luxel.viewer.commands.render
     import luxel.viewer.commands.train
-    import luxel.viewer.training.train_scene
-    import luxel.viewer.video  # noqa: F401
+    import luxel.viewer.films.encoders.video
+    import luxel.viewer.training.train_scene  # noqa: F401
 
     torch.set_num_threads(1)
     for line in sys.stdin:

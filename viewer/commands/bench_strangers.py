@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from luxel.render.bounds import Folder, Options, Positive, Seed
+from luxel.render.bounds import Bounds, Folder, Options, Positive, Seed
 from luxel.viewer.options import DeviceName, optional, pick_device
 
 BUDGET = 1200.0  # seconds
@@ -32,6 +32,7 @@ class Strangers(Options):
         luxel bench strangers
         luxel bench strangers --only exact --budget 60
         luxel bench strangers --only gaussians-fast gaussians-default --seed 7
+        luxel bench strangers --captures captures/chair captures/fox --trainings 3 --budget 3600
     """
 
     seed: Annotated[Seed | None, optional("INT")] = None
@@ -42,6 +43,11 @@ class Strangers(Options):
     only: Annotated[tuple[str, ...], optional("NAME...")] = ()
     """Captures to train on, kinds of scenes to train (gaussians, surfels, convexes, radiance, gsplat) or single
     trainings (gaussians-fast); default: all."""
+    captures: Annotated[tuple[Path, ...], optional("DIR...")] = ()
+    """Further captures to train in the same way, your own for example; --only takes the names of their folders."""
+    trainings: Annotated[int, Bounds(1, 100)] = 1
+    """How often each training runs, with the seeds 0, 1, …: the table has the medians, the report every run. gsplat's
+    and meshes are of one."""
     keep: Annotated[Path | None, Folder(), optional("DIR")] = None
     """New folder in which captures and runs stay, with the output of the commands; default: they are deleted."""
     quick: bool = False
@@ -59,11 +65,13 @@ class Strangers(Options):
 
         device = pick_device(self.device)
         seed = int(date.today().strftime("%Y%m%d")) if self.seed is None else self.seed
-        tasks = chosen_tasks(self.only)
+        tasks = chosen_tasks(self.only, self.captures)
         if self.keep is not None:
             require_empty(self.keep)
         report.check_writable(self.out, "strangers")
-        settings = Settings(seed, device, self.budget, self.quick, gsplat_trains(device), self.keep)
+        settings = Settings(
+            seed, device, self.budget, self.quick, gsplat_trains(device), self.trainings, self.keep
+        )
         print(f"seed: {seed}", flush=True)
 
         def keep(results: dict[str, Any]) -> None:

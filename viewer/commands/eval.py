@@ -110,7 +110,7 @@ class Eval(Options):
         if origin.shift is None:
             origin.shift = scene.about.shift or (0.0, 0.0, 0.0)
         with opening("opening the capture") as on_progress:
-            capture = origin.open(on_progress)
+            capture = origin.open(on_progress, device)
         if not self.capture:  # another one need not have the same depth
             origin.add_depth(capture, config)
         if not self.json:
@@ -185,7 +185,7 @@ class Eval(Options):
             evaluate_by_luxel(field)
         origin = FieldOrigin.of_run(self.scene, self.capture)
         with opening("opening the data") as on_progress:
-            opened = origin.open(on_progress)
+            opened = origin.open(on_progress, device)
         field.begin(opened.data, device)
         with torch.no_grad():
             scores = field.evaluate()

@@ -96,8 +96,8 @@ class Inspect(Options):
         if output is not None:
             check_writable(output, [PAGE, RECORD])
         with opening("opening the capture") as on_progress:
-            capture = origin.open(on_progress)
-            inspection = inspect(capture, on_progress)
+            capture = origin.open(on_progress, device)
+            inspection = inspect(capture, on_progress, device)
             expected = None
             if self.estimate:
                 on_progress("measuring steps of a training", 0.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,23 +19,27 @@ from luxel.viewer.options import DeviceName, optional, pick_device
 if TYPE_CHECKING:
     import numpy as np
 
-    from luxel.render.geometry.camera import Camera
+    from luxel.render.geometry.camera import Camera, View
     from luxel.render.scene import FlatImage, Scene
     from luxel.scenes import Capture
-    from luxel.viewer.video import OutputFile
+    from luxel.viewer.films.output_file import OutputFile
 
 At = Annotated[int, Bounds(0, 2**20, stated=False)]
 Direction = Annotated[float, Bounds(-1e6, 1e6, stated=False)]  # along an axis
 Window = tuple[At, At, At, At]
+STILLS = (".png", ".jpg", ".jpeg", ".tif", ".tiff")  # suffixes of --out for one image
 
 
 @dataclass
 class Render(Options):
-    """Renders a camera path through a scene to an MP4 video or a folder of PNG files.
+    """Renders a camera path through a scene to a film or a folder of PNG files, or one image.
 
     SCENE is the folder of a run, or a scene file that `luxel view` shows. Without --path the camera orbits the scene
     once, for a run at the height and distance of the cameras of its capture. A camera path is a JSON file saved by
     the viewer (its panel "Camera path") or by nerfstudio; --frames resamples it smoothly.
+
+    The name of --out says what is written: a film (.mp4, .mov, .mkv, .webm, .gif, .webp, .apng), numbered PNG files (a
+    folder), or one image (.png, .jpg, .tif): that of the first camera of the path, or with --at NAME of a view.
 
     A dynamic scene plays once, from the first time of its capture to the last. Where the path, or the capture with
     --at photographs, has times, each frame shows the time of its position on the path.
@@ -45,6 +49,9 @@ class Render(Options):
         luxel render runs/first --out tour.mp4 --width 1920 --height 1080
         luxel render runs/first --path runs/first/path.json --out frames/
         luxel render runs/first --at photographs --out frames/
+        luxel render runs/first --out tour.gif --width 480 --fps 15 --loop 3
+        luxel render runs/first --out object.webp --transparent --quality 80
+        luxel render runs/first --at IMG_0012 --out view.png --width 7680
         luxel render runs/moving --times 0.2 0.6 --out excerpt.mp4
         luxel render runs/moving --freeze 0.5 --out still-time.mp4
         luxel render runs/a-distance-field --sun 1 -1 2
@@ -56,18 +63,23 @@ class Render(Options):
     """Folder of a run, a scene file (.ply, .compressed.ply, .splat, .ksplat, .spz, .sog, .glb or .safetensors), or a
     mesh (.glb, .obj, .ply or .stl)."""
     out: Annotated[Path | None, optional("PATH")] = None
-    """Video (.mp4, .mov, .mkv, .webm) or folder of PNG files; default: an MP4 in the run folder or alongside the
-    file."""
+    """Film (.mp4, .mov, .mkv, .webm, .gif, .webp, .apng), folder of PNG files, or image (.png, .jpg, .tif); default: an
+    MP4 in the run folder or alongside the file."""
     capture: Annotated[Path | None, optional("CAPTURE")] = None
     """Take cameras and times from this capture; default: the one that the run was trained on."""
     path: Annotated[Path | None, optional("JSON")] = None
     """Camera path to follow; default: an orbit."""
-    at: Literal["orbit", "photographs"] = "orbit"
-    """Without --path: an orbit, or a smooth path through all views of the run's capture."""
+    at: Annotated[str, tyro.conf.arg(metavar="{orbit,photographs,NAME}")] = "orbit"
+    """Without --path: an orbit, a smooth path through all views of the run's capture, or the camera of the view NAME,
+    which stands still."""
     frames: Annotated[Annotated[int, Bounds(1, 10**6, stated=False)] | None, optional("N")] = None
     """Number of frames; default: 120, or those of the path."""
     fps: Annotated[Annotated[float, Bounds(0, 240, above=True)] | None, optional("FPS")] = None
-    """Frames per second of a video; default: that of the path, else 30."""
+    """Frames per second of a film; default: that of the path, else 30. GIF has at most 50."""
+    quality: Annotated[Annotated[int, Bounds(1, 100)] | None, optional("N")] = None
+    """Of videos, .webp and .jpg: 1 (small) to 100 (best, in .webp lossless); default: 90, of .jpg 75."""
+    loop: Annotated[Annotated[int, Bounds(0, 65535)] | None, optional("N")] = None
+    """How often a .gif, .webp or .apng is played; 0: for ever, the default."""
     width: Annotated[ImageSide | None, optional("PIXELS")] = None
     """Width in pixels; default: that of the path or of the capture, else 1280."""
     height: Annotated[ImageSide | None, optional("PIXELS")] = None
@@ -88,7 +100,8 @@ class Render(Options):
     window: Annotated[Window | None, optional("LEFT TOP WIDTH HEIGHT")] = None
     """Fields of images: render this part of the image, in pixels of the image that the field was trained on."""
     transparent: bool = False
-    """Write PNG files with alpha instead of a background."""
+    """Write alpha instead of a background: to .webp, .apng, .webm, .png, PNG files, and .gif (each pixel opaque or
+    transparent)."""
     scene_axes: Annotated[str | None, optional("AXES")] = None
     """Axes of a scene file that ignores the specification of its format: what x, y and z point at, by the letters of
     right, left, up, down, front and back, such as RDF (3DGS) or RUB; default: those of the format."""
@@ -106,14 +119,14 @@ class Render(Options):
         from luxel.render.scene import FlatImage
         from luxel.scenes.loading.loader import LoadOptions
         from luxel.scenes.loading.loaders import open_scene
-        from luxel.viewer.progress import counting
-        from luxel.viewer.video import require_output, write_video
 
         self._check()
         options = LoadOptions(self.keep_non_finite, self.scene_axes, self.backend, pick_device(self.device))
         scene = open_scene(self.scene, options)
         about = scene.about
         self._shift = about.shift or (0.0, 0.0, 0.0)  # with which the capture of a scene file is opened
+        if self.transparent and "alpha" not in about.layers:
+            raise LuxelError(f"--transparent: this scene of {about.noun} has no alpha.", "Leave it out.")
         if (image := scene.part(FlatImage)) is not None:
             return self._write_image(image, linear=about.linear)
         if self.window is not None:
@@ -125,24 +138,60 @@ class Render(Options):
                 f"--sun: this scene of {about.noun} has no shadows, or the direction is 0 0 0.",
                 "Give a direction, of a field of 'sdf' or 'volume'.",
             )
-        if self.transparent and "alpha" not in about.layers:
-            raise LuxelError(f"--transparent: this scene of {about.noun} has no alpha.", "Leave it out.")
         self._check_times(scene)
+        out = self._output(self.out or self._default_out())
+        if out.path.suffix.lower() in STILLS:
+            return self._write_still(scene, out)
+        return self._write_film(scene, out)
+
+    def _write_film(self, scene: Scene, out: OutputFile) -> int:
+        from luxel.viewer.films.film import require_film, write_film
+        from luxel.viewer.films.film_format import FilmOptions, check_options
+        from luxel.viewer.progress import counting
+
         cameras, fps, path_times = self._cameras(scene)
         times = self._times(scene, len(cameras), path_times)
-        out = self._output(self.out or self._default_out())
-        require_output(out, len(cameras), force=self.force)
-        frames = self._frames(scene, cameras, times, self._colour())
-        with counting("frames", len(cameras)) as advance:
-            count = write_video(out, frames, self.fps or fps, on_frame=advance, force=self.force)
         first = cameras[0]
+        options = FilmOptions(self.fps or fps, self.quality, self.loop, self.transparent)
+        check_options(out.path, options, first.width, first.height)
+        require_film(out, len(cameras), force=self.force)
+        render = self._renderer(scene)
+        frames = (render(camera, time) for camera, time in zip(cameras, times, strict=True))
+        with counting("frames", len(cameras)) as advance:
+            count = write_film(out, frames, options, on_frame=advance, force=self.force)
         print(f"{count} frames of {first.width}x{first.height}: {out.path}")
+        return 0
+
+    def _write_still(self, scene: Scene, out: OutputFile) -> int:
+        """Writes the image of the first camera."""
+        from luxel.viewer.films.still import require_still, tile_count, write_still
+        from luxel.viewer.progress import counting
+
+        for option, given in (("--frames", self.frames), ("--fps", self.fps), ("--loop", self.loop)):
+            if given is not None:
+                raise LuxelError(f"{option}: {out.path.name} is one image.", "Leave it out.")
+        cameras, _, path_times = self._cameras(scene)
+        camera = cameras[0]
+        (time,) = self._times(scene, 1, path_times[:1])
+        require_still(out, camera.width, camera.height, alpha=self.transparent, quality=self.quality)
+        render = self._renderer(scene)
+        with counting("tiles", tile_count(camera)) as advance:
+            write_still(
+                out,
+                camera,
+                lambda part: render(part, time),
+                alpha=self.transparent,
+                quality=self.quality,
+                on_progress=lambda _: advance(),
+            )
+        print(f"image of {camera.width}x{camera.height}: {out.path}")
         return 0
 
     def _write_image(self, image: FlatImage, linear: bool) -> int:
         """Writes the image of a field that is one, or the part in --window, in its own size or that of --width and
         --height."""
-        from luxel.scenes.files.images.image_files import check_image, write_image
+        from luxel.scenes.files.images.image_files import write_image
+        from luxel.viewer.films.still import require_still
         from luxel.viewer.reports.scoring import to_bytes
 
         own_width, own_height = image.width, image.height
@@ -156,26 +205,23 @@ class Render(Options):
         width = self.width or round(height * across / down)
         width, height = max(1, width), max(1, height)
         out = self._output(self.out or self._default_out().with_name("image.png"))
-        check_image(out.path, width, height)
-        out.require()
+        require_still(out, width, height, quality=self.quality)
         if self.exposure and not linear:
             raise LuxelError(f"--exposure: {self.scene} is not the field of an HDR image.", "Leave it out.")
         part = left / own_width, top / own_height, (left + across) / own_width, (top + down) / own_height
         bands = (to_bytes(band) for band in image.bands(width, height, part, self.exposure))
-        write_image(out.path, width, height, bands, out.writing)
+        write_image(out.path, width, height, bands, out.writing, self.quality)
         print(f"image of {width}x{height}: {out.path}")
         return 0
 
     def _check(self) -> None:
-        wrong = [
-            (
-                self.transparent and (self.out is None or self.out.suffix.lower() == ".mp4"),
-                "--transparent needs a folder as --out: videos have no alpha.",
-            ),
-        ]
-        for is_wrong, message in wrong:
-            if is_wrong:
-                raise LuxelError(f"luxel render: {message}", "Correct that option.")
+        """Refuses options that the format of a film does not have, before the scene is opened."""
+        from luxel.viewer.films.film_format import FORMATS, FilmOptions, check_options
+
+        path = self.out or self._default_out()
+        if path.suffix.lower() in FORMATS:
+            options = FilmOptions(self.fps or 1.0, self.quality, self.loop, self.transparent)
+            check_options(path, options, self.width or 1, self.height or 1)
 
     def _check_times(self, scene: Scene) -> None:
         given = [*(self.times or ()), *([] if self.freeze is None else [self.freeze])]
@@ -238,21 +284,24 @@ class Render(Options):
                 times = interpolate_times(times, self.frames) if times else []
             return self._resized(cameras), path.fps, times
         frames = self.frames or 120
+        orbits = self.at == "orbit"
         if self.capture is None and not has_capture(self.scene):
-            if self.at == "photographs":
+            if not orbits:
                 raise LuxelError(
-                    f"{self.scene}: --at photographs needs the views of a capture, and there is none.",
+                    f"{self.scene}: --at {self.at} needs the views of a capture, and there is none.",
                     "Give the folder of a run that was trained on a capture.",
                 )
             return self._around(scene, frames), 30.0, []
         try:
             capture = self._capture
         except UntrustedRunError as error:
-            if self.at == "photographs":
+            if not orbits:
                 raise
             print(f"The camera goes around the scene: {error}", file=sys.stderr)
             return self._around(scene, frames), 30.0, []
         cameras = [view.camera for view in capture.views]
+        if self.at not in ("orbit", "photographs"):
+            return self._at_view(capture.views, scene, frames)
         if self.at == "photographs":
             times = interpolate_times([view.time for view in capture.views], frames)
             return self._resized(interpolate(cameras, frames)), 30.0, times
@@ -271,6 +320,16 @@ class Render(Options):
                 height=around[0].height,
             )
         return self._resized(around), 30.0, []
+
+    def _at_view(
+        self, views: Sequence[View], scene: Scene, frames: int
+    ) -> tuple[list[Camera], float, list[float]]:
+        """The camera of a view in all frames: a film of a dynamic scene plays, an image has the time of the view."""
+        from luxel.viewer.segmenting import find_view
+
+        view = find_view(views, self.at)
+        plays = self.out is None or self.out.suffix.lower() not in STILLS
+        return self._resized([view.camera] * frames), 30.0, [] if plays else [view.time] * frames
 
     def _around(self, scene: Scene, frames: int) -> list[Camera]:
         """An orbit around the centre of a scene without a capture."""
@@ -310,32 +369,28 @@ class Render(Options):
             return COLOURS["black" if body.get("background") == "black" else "white"]
         return COLOURS["black"]
 
-    def _frames(
-        self,
-        scene: Scene,
-        cameras: list[Camera],
-        times: list[float],
-        colour: tuple[float, float, float],
-    ) -> Iterator[np.ndarray]:
-        """Yields the frames, uint8 [H, W, 3], or [H, W, 4] with straight alpha."""
+    def _renderer(self, scene: Scene) -> Callable[[Camera, float], np.ndarray]:
+        """Renders a camera at a time: uint8 [H, W, 3], or [H, W, 4] with straight alpha."""
         import torch
 
         from luxel.render.scene import Draw
+        from luxel.viewer.films.straight_alpha import with_straight_alpha
         from luxel.viewer.reports.scoring import to_bytes
 
-        behind = torch.tensor((0.0, 0.0, 0.0) if self.transparent else colour, device=scene.device)
+        colour = (0.0, 0.0, 0.0) if self.transparent else self._colour()
+        behind = torch.tensor(colour, device=scene.device)
         layers = ("colour", "alpha") if self.transparent else ("colour",)
         options = scene.about.chosen(antialiased=bool(scene.about.antialiased))
         options |= {} if self.sun is None else {"to_sun": self.sun}
-        for camera, time in zip(cameras, times, strict=True):
-            with torch.no_grad():
-                images = scene.draw(camera.to(scene.device), Draw(layers, time, behind, None, options)).images
-            rgb = images["colour"]
-            if not self.transparent:
-                yield to_bytes(rgb)
-                continue
-            alpha = images["alpha"]
-            yield to_bytes(torch.cat([rgb / alpha.clamp_min(1e-4)[..., None], alpha[..., None]], -1))
+
+        @torch.no_grad()
+        def render(camera: Camera, time: float) -> np.ndarray:
+            images = scene.draw(camera.to(scene.device), Draw(layers, time, behind, None, options)).images
+            if self.transparent:
+                return to_bytes(with_straight_alpha(images["colour"], images["alpha"]))
+            return to_bytes(images["colour"])
+
+        return render
 
     def _default_out(self) -> Path:
         from luxel.scenes.loading.run_results import is_run
@@ -347,7 +402,7 @@ class Render(Options):
 
     def _output(self, path: Path) -> OutputFile:
         from luxel.scenes.loading.run_results import is_run
-        from luxel.viewer.video import OutputFile
+        from luxel.viewer.films.output_file import OutputFile
 
         return OutputFile(path, run=self.scene if is_run(self.scene) else None, force=self.force)
 

@@ -13,7 +13,7 @@ import tyro
 from luxel.render.bounds import Bounds, Folder, Options
 from luxel.render.errors import LuxelError
 from luxel.render.runs.folder.owner import own
-from luxel.render.segment.options import SolveOptions
+from luxel.render.segment.options import VOTING_VIEWS, SolveOptions
 from luxel.viewer.options import DeviceName, SegmenterName, optional, pick_device
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Segment(Options):
     """Find objects by a grid of points, merged over views."""
     kept: bool = False
     """Vote again from the masks that are retained, for example after the run was trained further."""
-    views: Annotated[int, Bounds(1, 1000)] = 12
+    views: Annotated[int, Bounds(1, 1000)] = VOTING_VIEWS
     """Views whose masks vote, at most; up to as many again replace views whose masks disagree."""
     segmenter: SegmenterName = "mobile-sam"
     """What finds masks in an image: MobileSAM, or the true ids of a made-up scene."""

@@ -133,9 +133,13 @@ class Train(Options):
     def variant(arguments: Sequence[str]) -> type:
         """The command that the arguments are for: options depend on the primitive, its strategy and the preset."""
         from luxel.viewer.commands.train_choices import command
-        from luxel.viewer.commands.train_field import TrainField
+        from luxel.viewer.commands.train_field import TrainField, refuse_options_of_primitives
 
-        return TrainField if TrainField.is_meant(arguments) else command(Train, TrainOptions, arguments)
+        if not TrainField.is_meant(arguments):
+            return command(Train, TrainOptions, arguments)
+        known = {f.name for options in (Train, TrainOptions) for f in fields(options)}
+        refuse_options_of_primitives(arguments, known)
+        return TrainField
 
     def training(self) -> TrainConfig:
         """The configuration with the options applied."""
@@ -185,7 +189,7 @@ class Train(Options):
         with own(folder):
             try:
                 with opening("opening the capture") as on_progress:
-                    capture = origin.open(on_progress)
+                    capture = origin.open(on_progress, device)
                 origin.add_depth(capture, config)
                 describe(capture)
                 if capture.depths and config.depth == "none":

@@ -141,7 +141,7 @@ class TrainField(Options):
         with own(folder):
             try:
                 with opening("opening the data") as on_progress:
-                    data = origin.open(on_progress)
+                    data = origin.open(on_progress, device)
                 if self.resume is None:
                     trainer = FieldTrainer.new(self.config, data.data, folder, device, about=data.about)
                 else:
@@ -242,6 +242,27 @@ def _refuse_foreign_options(config: FieldConfig, arguments: Sequence[str]) -> No
         name = argument[2:].split("=")[0].replace("-", "_")
         if name not in own and (owners := option_owners(name)):
             raise _foreign_option(name, config.field, owners)
+
+
+def refuse_options_of_primitives(arguments: Sequence[str], options: set[str]) -> None:
+    """Refuses options of `luxel train` that no field has.
+
+    Args:
+        arguments: of the command line.
+        options: names of those without --field.
+
+    Raises:
+        LuxelError: an argument is such an option.
+    """
+    own = {f.name for command in (TrainField, FieldConfig) for f in dataclasses.fields(command)}
+    for argument in arguments:
+        option = argument.split("=")[0]
+        name = option.removeprefix("--").replace("-", "_")
+        if option.startswith("--") and name in options - own and not option_owners(name):
+            raise LuxelError(
+                f"{option}: fields have no such option; it belongs to `luxel train` without --field.",
+                "Leave it out.",
+            )
 
 
 def _foreign_option(name: str, kind: str, owners: Sequence[str]) -> LuxelError:

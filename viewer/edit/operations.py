@@ -64,6 +64,18 @@ def crop(state: State) -> Edit:
     return Edit("Crop", (MaskChange.between("deleted", deleted, deleted | rest),))
 
 
+def solo(state: State) -> Edit:
+    """Hides all that is shown and not selected.
+
+    Raises:
+        LuxelError: nothing is selected.
+    """
+    _need_selection(state)
+    rest = ~(state.masks["selected"] | state.masks["hidden"] | state.masks["deleted"])
+    hidden = state.masks["hidden"]
+    return Edit("Solo", (MaskChange.between("hidden", hidden, hidden | rest),))
+
+
 def _move_selection(state: State, name: str, title: str) -> Edit:
     """Adds the selection to a mask, and selects nothing."""
     _need_selection(state)

@@ -75,16 +75,7 @@ def score(
     with Report(folder, names) as report, counting("held-out views", len(views)) as advance:
 
         def keep(view: View, scores: ViewScore, image: Tensor, photograph: Tensor) -> None:
-            report.add(
-                ReportedView(
-                    view.name,
-                    to_bytes(photograph),
-                    to_bytes(image),
-                    *_scores(scores),
-                    weight=lambda: view.read().weight,
-                    further=scores.further,
-                )
-            )
+            report.add(reported(view, scores, image, photograph))
             advance()
 
         measured = evaluate(
@@ -102,10 +93,25 @@ def score(
             render=render,
         )
         evaluation = known or measured
-        mean: dict[str, float | None] = dict(zip(METRICS, _scores(evaluation.mean), strict=True))
-        mean |= evaluation.mean.further
-        page = report.finish(title=title, mean=mean, facts=facts or {}, notes=notes)
+        page = report.finish(title=title, mean=means(evaluation), facts=facts or {}, notes=notes)
     return evaluation, page
+
+
+def reported(view: View, scores: ViewScore, image: Tensor, photograph: Tensor) -> ReportedView:
+    """A view of a report, of what `luxel.render.metrics.evaluate.evaluate` says after it."""
+    return ReportedView(
+        view.name,
+        to_bytes(photograph),
+        to_bytes(image),
+        *_scores(scores),
+        weight=lambda: view.read().weight,
+        further=scores.further,
+    )
+
+
+def means(evaluation: Evaluation) -> dict[str, float | None]:
+    """The mean scores of an evaluation, as `Report.finish` takes them."""
+    return {**dict(zip(METRICS, _scores(evaluation.mean), strict=True)), **evaluation.mean.further}
 
 
 def to_bytes(image: Tensor) -> np.ndarray:

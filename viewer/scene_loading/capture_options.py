@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from luxel.render.errors import LuxelError
 from luxel.render.runs.folder.provenance import UntrustedRunError, is_inside, require_trusted
@@ -16,6 +16,9 @@ from luxel.scenes import Capture, demo_path, supervise
 from luxel.scenes import open as open_capture
 from luxel.scenes.captures.panorama_options import PanoramaOptions
 from luxel.scenes.loading.run_results import RunError
+
+if TYPE_CHECKING:
+    import torch
 
 GIVE_CAPTURE = "Give the capture yourself: --capture PATH."
 
@@ -70,8 +73,16 @@ class Origin:
             points=options.points,
         )
 
-    def open(self, on_progress: Callable[[str, float], None] | None = None) -> Capture:
+    def open(
+        self,
+        on_progress: Callable[[str, float], None] | None = None,
+        device: torch.device | None = None,
+    ) -> Capture:
         """The capture.
+
+        Args:
+            on_progress: called with (stage, fraction done in [0, 1]).
+            device: where initial points are computed; None: the GPU if luxel can use it, else the CPU.
 
         Raises:
             CaptureError: it does not exist any more, or cannot be read.
@@ -92,6 +103,7 @@ class Origin:
             shift=self.shift,
             far_cameras=self.far_cameras,
             points=self.points,
+            device=device,
             on_progress=on_progress,
         )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from luxel.render.errors import LuxelError
 from luxel.render.fields.applications import application_type, application_types
@@ -110,13 +111,21 @@ class FieldOrigin:
             else Path(self.path).name
         )
 
-    def open(self, on_progress: Callable[[str, float], None] | None = None) -> FieldData:
+    def open(
+        self,
+        on_progress: Callable[[str, float], None] | None = None,
+        device: torch.device | None = None,
+    ) -> FieldData:
         """Reads the data.
+
+        Args:
+            on_progress: called with (stage, fraction done in [0, 1]).
+            device: where what is not read is computed; None: the GPU if luxel can use it, else the CPU.
 
         Raises:
             LuxelError: they are missing, damaged, or of another type.
         """
-        return data_type_of(self.kind).open(self, on_progress)
+        return data_type_of(self.kind).open(self, on_progress, device)
 
     def about(self) -> dict[str, Any]:
         """The entries of config.json for data other than a capture."""
@@ -135,15 +144,15 @@ class DataType:
         made_up: name on the command line of an example that luxel generates, or None.
     """
 
-    open: Callable[[FieldOrigin, Any], FieldData]
+    open: Callable[[FieldOrigin, Any, torch.device | None], FieldData]
     options: tuple[str, ...] = ()
     suffixes: tuple[str, ...] = ()
     made_up: str | None = None
 
 
-def _open_image(origin: FieldOrigin, on_progress: Any) -> FieldData:
+def _open_image(origin: FieldOrigin, on_progress: Any, device: torch.device | None) -> FieldData:
     if origin.stream:
-        return FieldData(origin.name, _open_streamed(origin), origin.about())
+        return FieldData(origin.name, _open_streamed(origin, device or best_device()), origin.about())
     if origin.path == DATA_TYPES["image"].made_up:
         from luxel.scenes.synthetic.landscape import landscape
 
@@ -160,7 +169,7 @@ def _open_image(origin: FieldOrigin, on_progress: Any) -> FieldData:
     return FieldData(origin.name, image, origin.about())
 
 
-def _open_streamed(origin: FieldOrigin) -> TiledImage:
+def _open_streamed(origin: FieldOrigin, device: torch.device) -> TiledImage:
     """An image that stays on disk."""
     from luxel.scenes.files.large.tiled_images import CACHE, open_tiled, write_rows
 
@@ -181,7 +190,7 @@ def _open_streamed(origin: FieldOrigin) -> TiledImage:
 
     side, copy = options.max_size or 1024, folder / CACHE
     if not copy.is_file():
-        bands = landscape_bands(side, side, device=best_device())
+        bands = landscape_bands(side, side, device=device)
         write_rows(origin.path, copy, side, side, bands, print)
     return open_tiled(copy)
 
@@ -213,7 +222,7 @@ def _whole_array(origin: FieldOrigin) -> np.ndarray:
     return image.read(0, 0, image.height, image.width)
 
 
-def _open_mesh(origin: FieldOrigin, on_progress: Any) -> FieldData:
+def _open_mesh(origin: FieldOrigin, on_progress: Any, device: torch.device | None) -> FieldData:
     if origin.path == DATA_TYPES["mesh"].made_up:
         from luxel.scenes.synthetic.knot_mesh import ridged_knot
 
@@ -223,7 +232,7 @@ def _open_mesh(origin: FieldOrigin, on_progress: Any) -> FieldData:
     return FieldData(origin.name, read_mesh(origin.path), origin.about())
 
 
-def _open_volume(origin: FieldOrigin, on_progress: Any) -> FieldData:
+def _open_volume(origin: FieldOrigin, on_progress: Any, device: torch.device | None) -> FieldData:
     if origin.path == DATA_TYPES["volume"].made_up:
         from luxel.scenes.synthetic.cloud import Cloud
 
@@ -233,12 +242,12 @@ def _open_volume(origin: FieldOrigin, on_progress: Any) -> FieldData:
     return FieldData(origin.name, read_volume(origin.path), origin.about())
 
 
-def _open_capture(origin: FieldOrigin, on_progress: Any) -> FieldData:
+def _open_capture(origin: FieldOrigin, on_progress: Any, device: torch.device | None) -> FieldData:
     from luxel.render.fields.capture.posed_images import PosedImages
 
     opener = origin.capture
     opener.path = origin.path
-    capture = opener.open(on_progress)
+    capture = opener.open(on_progress, device)
     behind = (1.0, 1.0, 1.0) if capture.cutout else (0.0, 0.0, 0.0)
     data = PosedImages(capture.train, capture.test, capture.points, background=behind)
     return FieldData(capture.name, data, opener.about(capture), capture.views, capture.up, behind)

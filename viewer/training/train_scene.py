@@ -31,6 +31,7 @@ from luxel.viewer.process.streams import print_where_it_is_read
 from luxel.viewer.progress import opening
 from luxel.viewer.reports.capture_warnings import CaptureWarnings
 from luxel.viewer.reports.evaluation_report import report_of_run
+from luxel.viewer.reports.report_alongside import ReportAlongside
 from luxel.viewer.reports.scoring import background_of, psnr_in_words, score
 from luxel.viewer.scene_loading.capture_options import Origin
 from luxel.viewer.scene_loading.scene_facts import as_shift, facts_of_training
@@ -133,13 +134,15 @@ def fit(
             ),
         )
 
-    with CaptureWarnings(capture, trainer.say) if check_capture else nullcontext():
+    checks = CaptureWarnings(capture, trainer.say) if check_capture else nullcontext()
+    with checks, ReportAlongside(lambda: report_of_run(folder)) as begun:
+        trainer.watch_last_evaluation = begun.begin
         return run_watched(
             trainer,
             session,
             serve,
             lambda result: _conclude(
-                trainer, capture, folder, result, remarks(trainer, result) if remarks else []
+                trainer, capture, folder, result, remarks(trainer, result) if remarks else [], begun
             ),
         )
 
@@ -320,9 +323,14 @@ class LiveViewer:
 
 
 def _conclude(
-    trainer: Trainer, capture: Capture, folder: Path, result: TrainResult, remarks: list[str]
+    trainer: Trainer,
+    capture: Capture,
+    folder: Path,
+    result: TrainResult,
+    remarks: list[str],
+    begun: ReportAlongside,
 ) -> None:
-    """Writes the report and prints scores, remarks and paths."""
+    """Writes the report, or completes that which was begun, and prints scores, remarks and paths."""
     seconds = result.train_seconds
     speed = f"{result.step / seconds:.1f} steps/s" if seconds > 0 else "-"
     facts = {
@@ -335,19 +343,24 @@ def _conclude(
     }
     page = None
     if result.evaluation is not None and capture.test:
+        texts: dict[str, Any] = {
+            "title": f"{capture.name}: held-out views",
+            "facts": facts,
+            "notes": [*remarks, *(str(warning) for warning in capture.warnings)],
+        }
         try:
-            _, page = score(
-                trainer.scene.detach(),
-                trainer.models.evaluation_views(capture.test),
-                report_of_run(folder),
-                title=f"{capture.name}: held-out views",
-                background=background_of(trainer.config.background, capture),
-                antialiased=trainer.config.antialiased,
-                known=result.evaluation,
-                facts=facts,
-                notes=[*remarks, *(str(warning) for warning in capture.warnings)],
-                render=rasterizer(trainer.config.backend),
-            )
+            page = begun.finish(result.evaluation, **texts)
+            if page is None:
+                _, page = score(
+                    trainer.scene.detach(),
+                    trainer.models.evaluation_views(capture.test),
+                    report_of_run(folder),
+                    background=background_of(trainer.config.background, capture),
+                    antialiased=trainer.config.antialiased,
+                    known=result.evaluation,
+                    render=rasterizer(trainer.config.backend),
+                    **texts,
+                )
         except ForeignFileError as error:
             print(
                 f"luxel: no report was written; the run is complete. {error.problem} Move it elsewhere, then: "

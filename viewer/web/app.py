@@ -41,12 +41,14 @@ from luxel.viewer.web.shell.messages import SHELL_PATH
 from luxel.viewer.web.shell.page_shell import PageShell
 from luxel.viewer.web.shell.shell_server import SCRIPTS_FOLDER as SHELL_SCRIPTS
 from luxel.viewer.web.shell.shell_server import ShellServer
+from luxel.viewer.web.shell.start_view import head_of
 from luxel.viewer.web.transport.routes import Routes
 from luxel.viewer.web.transport.stream_server import StreamEnd, StreamServer
 
 log = logging.getLogger("luxel.viewer")
 
 MIN_TOKEN = 12  # characters
+AMBIENT = 1.5  # intensity of the light on markers and handles
 REFRESH = 0.5  # seconds between refreshes of shared panels
 
 
@@ -192,13 +194,16 @@ class ViewerApp:
         """What this server serves next to viser."""
         servers = {STROKE_PATH: STROKES, SHELL_PATH: self._shells}
         images = {} if self._first_image is None else {FIRST_IMAGE_PATH: self._first_image.answer}
-        return Routes(self._streams, servers, (STROKE_SCRIPTS, SHELL_SCRIPTS), images)
+        head = head_of(self.session, self.extent)
+        return Routes(self._streams, servers, (STROKE_SCRIPTS, SHELL_SCRIPTS), images, head)
 
     def _set_up(self, server: _Server) -> None:
         server.gui.configure_theme(
             dark_mode=True, show_logo=False, show_share_button=False, brand_color=(214, 118, 36)
         )
         server.gui.main_panel.dock_right()  # next to the image, not on it
+        server.scene.configure_environment_map(hdri=None)  # see static/hook.js
+        server.scene.add_light_ambient("/luxel-light", intensity=AMBIENT)
         start = first_pose(self.session.views, self.extent)
         server.scene.set_up_direction(self.extent.up)
         server.initial_camera.position = start.position
@@ -238,14 +243,13 @@ class ViewerApp:
             page.follow(Pose.of_client(camera))
 
         client.camera.on_update(moved)
-        if self.session.views:  # a window narrower than the image shows all of it, too
-            aspect = client.camera.image_width / max(1, client.camera.image_height)
-            client.camera.fov = Pose.of_camera(self.session.views[0].camera, aspect).fov_y
         page.stream.move(page.pose())
         # First, as the page may be closed as soon as it is listed.
         opened.key = self._streams.offer(
             client, StreamEnd(page.sink, page.stream.move, page.connection_changed)
         )
+        if opened.key is not None:
+            page.sink.expect_stream()
         opened.shell_key = self._shells.offer(client, PageShell(page, opened.panels))
         with self._pages_lock:
             self._pages[client.client_id] = opened

@@ -26,6 +26,7 @@ from luxel.render.geometry.lens_views import vertical_field
 MAX_SIDE = 4096  # pixels of an image along one axis
 MAX_PIXELS = 4096 * 2304  # of an image: what the largest common screens show
 MIN_FOV, MAX_FOV = 0.01, 3.0  # radians
+WIDENED_FOV = math.radians(75)  # vertical, that a narrow window may widen the field of view of an image to
 MAX_COORDINATE = 1e9  # of a camera, capture units
 JUMP_SECONDS = 0.6
 JUMP_RATE = 30  # poses sent per second
@@ -62,12 +63,13 @@ class Pose:
 
     @staticmethod
     def of_camera(camera: Camera, aspect: float | None = None) -> Pose:
-        """The pose of a camera, its field of view widened until a window of ``aspect`` shows the full image."""
+        """The pose of a camera, its field of view widened until a window of ``aspect`` shows the full image, or to
+        WIDENED_FOV."""
         matrix = camera.cam_to_world.detach().cpu().double().numpy()
         half = math.tan(0.5 * vertical_field(camera))
         own = camera.width / camera.height
         if aspect is not None and aspect < own:
-            half *= own / aspect
+            half = _widened(half, own / aspect)
         rotation = vtf.SO3.from_matrix(matrix[:3, :3]).wxyz
         return Pose(rotation, matrix[:3, 3], 2 * math.atan(half), camera.width, camera.height)
 
@@ -177,6 +179,23 @@ def first_pose(views: Sequence[View], extent: SceneExtent) -> Pose:
         side /= np.linalg.norm(side)
         eye = extent.centre + extent.radius * (0.95 * side + 0.3 * extent.up)
     return Pose.of_camera(Camera.look_at(eye.tolist(), extent.centre.tolist(), extent.up.tolist()))
+
+
+def start_pose(views: Sequence[View], extent: SceneExtent, aspect: float) -> Pose:
+    """Where a page with a window of ``aspect`` begins: at `first_pose`, its field of view widened until the window
+    shows the full image or to WIDENED_FOV, and then farther back until the middle of the image fits, a square."""
+    first = first_pose(views, extent)
+    own = first.width / first.height if views else 1.0
+    half = math.tan(0.5 * first.fov_y)
+    wide = _widened(half, max(1.0, own / aspect))
+    back = max(1.0, half * min(1.0, own) / (wide * aspect))
+    centre = orbit_point(first, extent)
+    return replace(first, position=centre + back * (first.position - centre), fov_y=2 * math.atan(wide))
+
+
+def _widened(half: float, factor: float) -> float:
+    """Tangent of half a field of view, times a factor, to that of WIDENED_FOV or what it is already."""
+    return min(half * factor, max(half, math.tan(0.5 * WIDENED_FOV)))
 
 
 def orbit_point(pose: Pose, extent: SceneExtent) -> np.ndarray:

@@ -14,9 +14,11 @@ from luxel.render.geometry.camera import View
 from luxel.viewer.edit.masks import Mode
 from luxel.viewer.web.images.stream import ClientStream, StreamReport
 from luxel.viewer.web.images.thumbnails import Thumbnails
-from luxel.viewer.web.navigate import Pose, SceneExtent, first_pose, focused, jump, place, turn_up
+from luxel.viewer.web.navigate import Pose, SceneExtent, focused, jump, place, start_pose, turn_up
 from luxel.viewer.web.session import Session
 from luxel.viewer.web.shading.shading import Sample
+from luxel.viewer.web.shell.divider import Divider
+from luxel.viewer.web.shell.toolbar import Toolbar
 from luxel.viewer.web.transport.sinks import PageSink
 
 log = logging.getLogger("luxel.viewer")
@@ -52,6 +54,8 @@ class Page:
         thumbnails: small versions of the views' images, shared by all pages.
         stream: renders the images of this page.
         sink: takes the images to the page; ``sink.stream.figures`` has latency and costs as the page measures them.
+        toolbar: the tools on the image; panels add theirs.
+        divider: the line on the image between what is compared.
         selection_mode: how a new selection of primitives joins the present one, see `luxel.viewer.edit.MODES`.
 
     Args:
@@ -69,6 +73,7 @@ class Page:
         self.client, self.session, self.extent = client, session, extent
         self.up = extent.up
         self.selection_mode: Mode = "replace"
+        self.toolbar, self.divider = Toolbar(), Divider()
         self.thumbnails = Thumbnails() if thumbnails is None else thumbnails
         self._logged: set[str] = set() if logged is None else logged
         self.sink = PageSink(client)
@@ -153,12 +158,15 @@ class Page:
         self.seek(view.time)
         self.fly_to(self._target_of(view))
 
+    def beginning(self) -> Pose:
+        """Where a page with this window begins."""
+        camera = self.client.camera
+        return start_pose(self.session.views, self.extent, camera.image_width / max(1, camera.image_height))
+
     def reset(self) -> None:
         """Flies to where the page began, the scene's up direction upright."""
         self.up = self.extent.up
-        views = self.session.views
-        target = self._target_of(views[0]) if views else first_pose((), self.extent)
-        cancelled = self._fly(target)
+        cancelled = self._fly(self.beginning())
         with self._moving:
             if not cancelled():
                 turn_up(self.client, self.up)

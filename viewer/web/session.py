@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,6 +28,13 @@ def class_of_primitives(scene: Scene) -> type[Parameters] | None:
     """The class of the primitives of a scene; None: it has none."""
     primitives = scene.part(Parameters)
     return None if primitives is None else type(primitives)
+
+
+@dataclass(frozen=True)
+class Unmarked:
+    """The part of a scene on which a tool shows something, such as a selection: the scene without that."""
+
+    scene: Scene
 
 
 class Session(Protocol):

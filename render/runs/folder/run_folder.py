@@ -15,7 +15,6 @@ from typing import Any, Protocol
 import msgspec
 import numpy as np
 import torch
-from torch import Tensor
 
 from luxel.render.errors import LuxelError
 from luxel.render.native import cpu_instructions
@@ -229,23 +228,22 @@ class RunFolder:
         return path
 
     @contextlib.contextmanager
-    def saving_renders(self) -> Iterator[Callable[[str, Tensor, Tensor], None]]:
+    def saving_renders(self) -> Iterator[Callable[[str, np.ndarray], None]]:
         """A context in which renders are written; all get their names at its end.
 
-        What it yields is called with a name, the ground truth and the render, [H, W, 3] in [0, 1] each, by any thread,
-        and writes renders/NAME.png: the ground truth on the left, the render on the right. A failure is reported once.
+        What it yields is called with a name and pixels, uint8 [H, W, 3], by any thread, and writes renders/NAME.png. A
+        failure is reported once.
         """
         from PIL import Image
 
         batch = Batch(self.output)
 
-        def save_render(name: str, image: Tensor, render: Tensor) -> None:
-            both = torch.cat([image, render], 1).detach().clamp(0, 1).mul(255).add(0.5).to(torch.uint8)
+        def save_render(name: str, pixels: np.ndarray) -> None:
             flat = "".join(c if c.isalnum() or c in "-_." else "_" for c in name)
             path = f"renders/{flat}.png"
             try:
                 with batch.writing(path) as draft:  # fast compression, as the run waits for it
-                    Image.fromarray(both.cpu().numpy()).save(draft.file, "PNG", compress_level=1)
+                    Image.fromarray(pixels).save(draft.file, "PNG", compress_level=1)
             except (OSError, ForeignFileError) as error:
                 reason = error.problem if isinstance(error, ForeignFileError) else error.strerror or error
                 self._report_once(f"{self.path / path} could not be written ({reason}).")

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.geometry.camera import View
-from luxel.render.metrics.evaluate import Evaluation, evaluate
+from luxel.render.metrics.evaluate import Evaluation, ViewScore, evaluate
 from luxel.render.metrics.image_metrics import load_lpips_meanwhile
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.raster.rasterize import rasterize
@@ -23,6 +23,10 @@ from luxel.render.runs.folder.run_folder import RunFolder
 
 WRITERS = min(8, os.cpu_count() or 1)  # threads that write renders
 TIMED = 8  # views that are rendered once more for the time it takes, where all have depth
+
+
+OnView = Callable[[View, ViewScore, Tensor, Tensor], None]  # see `luxel.render.metrics.evaluate.evaluate`
+Watch = Callable[[Sequence[View]], OnView | None]  # called with the views when they begin to be measured
 
 
 class HeldOut(NamedTuple):
@@ -52,6 +56,7 @@ def measure(
     refine: float | None = None,
     depth: Literal["metric", "align"] | None = None,
     render: Callable[..., Any] = rasterize,
+    watch: Watch | None = None,
 ) -> HeldOut | None:
     """Scores of held-out views, and the time to render them; None if there are none.
 
@@ -62,6 +67,7 @@ def measure(
         lpips: LPIPS too, if its weights are available.
         save_renders: number of renders written next to the ground truth, evenly spread over the views.
         aligned, camera_response, refine, depth, render: see `luxel.render.metrics.evaluate.evaluate`.
+        watch: gives what is called after each view; None, or where it gives None: nothing is.
     """
     if not views:
         return None
@@ -82,12 +88,16 @@ def measure(
     # Compressing PNG takes longer than all metrics together.
     with folder.saving_renders() as save_render, ThreadPoolExecutor(WRITERS) as pool:
         writes: deque[Future[None]] = deque()
+        watched = watch(views) if watch is not None else None
 
-        def save(view: View, _: Any, render: Tensor, image: Tensor) -> None:
+        def save(view: View, score: ViewScore, render: Tensor, image: Tensor) -> None:
+            if watched is not None:
+                watched(view, score, render, image)
             if view.name in chosen:
                 if len(writes) >= 2 * WRITERS:  # images that wait fill the memory
                     writes.popleft().result()
-                writes.append(pool.submit(save_render, view.name, image.cpu(), render.cpu()))
+                both = torch.cat([image, render], 1).clamp(0, 1).mul(255).add(0.5).to(torch.uint8)
+                writes.append(pool.submit(save_render, view.name, both.cpu().numpy()))
 
         evaluation = evaluate(
             scene.detach(),
@@ -114,7 +124,9 @@ def measure(
     return HeldOut(evaluation, 1e3 * statistics.median(seconds[1:] or seconds))
 
 
-def measured(run: Any, render: Callable[..., Any], lpips: bool, save_renders: int) -> HeldOut | None:
+def measured(
+    run: Any, render: Callable[..., Any], lpips: bool, save_renders: int, watch: Watch | None = None
+) -> HeldOut | None:
     """The held-out views of a `luxel.render.train.Trainer`, measured with what memory there is; None: not measured.
 
     See `measure` for the other arguments, and `MemoryBudget.measured`.
@@ -124,6 +136,7 @@ def measured(run: Any, render: Callable[..., Any], lpips: bool, save_renders: in
         "antialiased": run.config.antialiased,
         "save_renders": save_renders,
         "render": render,
+        "watch": watch,
     }
     options |= run.models.scoring
     options["depth"] = None if run.config.depth == "none" else run.config.depth_scale

@@ -342,7 +342,7 @@ class Dataset:
 
 
 def _read(view: View, depth_unit: float | None = None, pin: bool = False) -> ByteImage:
-    """The pixels of a view as tensors, checked against its camera; its depth with a unit."""
+    """The pixels of a view as tensors, which share its memory, checked against its camera; its depth with a unit."""
     pixels: Pixels = view.read()
     height, width = view.camera.height, view.camera.width
     expected = {"rgb": (height, width, 3), "alpha": (height, width), "weight": (height, width)}
@@ -355,7 +355,9 @@ def _read(view: View, depth_unit: float | None = None, pin: bool = False) -> Byt
                 f"its camera says uint8 {list(shape)}.",
                 "All images must have the size that the capture states for them.",
             )
-        tensors.append(None if array is None else torch.from_numpy(np.array(array, order="C")))
+        if array is not None and not (array.flags.writeable and array.flags.c_contiguous):
+            array = np.array(array, order="C")
+        tensors.append(None if array is None else torch.from_numpy(array))
     image = ByteImage(*tensors)
     if image.weight is not None:  # SSIM's windows would carry ignored colours to their neighbours
         image = image._replace(rgb=filled(image.rgb, image.weight > 0))

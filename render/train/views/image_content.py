@@ -66,15 +66,24 @@ def detail_share(pixels: Pixels) -> float:
     height, width = (side // 2 * 2 for side in pixels.rgb.shape[:2])
     if min(height, width) < 4:
         return 1.0
-    rgb = pixels.rgb[:height, :width]
-    if pixels.alpha is not None:
-        alpha = pixels.alpha[:height, :width, None].astype(np.float32) / 255
-        rgb = rgb * alpha + 255 * (1 - alpha)
-    kind = np.uint16 if pixels.alpha is None else np.float32  # sums of four bytes
-    quarters = [rgb[i::2, j::2] for i in (0, 1) for j in (0, 1)]
-    half = sum(quarters[1:], quarters[0].astype(kind)).astype(np.float32) / 4
-    across, down = half[:-1, 1:] - half[:-1, :-1], half[1:, :-1] - half[:-1, :-1]
-    high = (across**2 + down**2).mean(-1) > CONTRAST**2
+    alpha = None if pixels.alpha is None else pixels.alpha[:height, :width]
+    white = 0 if alpha is None else 255 - _halved(alpha)
+    squares = np.zeros((height // 2 - 1, width // 2 - 1), np.float32)
+    for colour in range(3):  # each by itself: numpy works along the last axis, which would have three values
+        plane = pixels.rgb[:height, :width, colour]
+        if alpha is None:
+            half = _halved(plane)
+        else:
+            half = _halved(np.multiply(plane, alpha, dtype=np.uint16)) / np.float32(255) + white
+        squares += (half[:-1, 1:] - half[:-1, :-1]) ** 2
+        squares += (half[1:, :-1] - half[:-1, :-1]) ** 2
+    high = squares > 3 * CONTRAST**2
     if pixels.weight is not None:
         high &= pixels.weight[:height:2, :width:2][:-1, :-1] > 0
     return float(high.mean())
+
+
+def _halved(plane: np.ndarray) -> np.ndarray:
+    """Means of squares of 2x2 values, float32 [H / 2, W / 2], of bytes or their products, uint16 [H, W]."""
+    rows = np.add(plane[0::2], plane[1::2], dtype=np.uint32)
+    return (rows[:, 0::2] + rows[:, 1::2]).astype(np.float32) / 4

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 
 from luxel.render.native import best_device
 from luxel.scenes.captures.checks.blur import check_blur
@@ -52,22 +53,31 @@ class Inspection:
         return not self.findings and not self.capture.warnings
 
 
-def inspect(capture: Capture, on_progress: Callable[[str, float], None] | None = None) -> Inspection:
+def inspect(
+    capture: Capture,
+    on_progress: Callable[[str, float], None] | None = None,
+    device: torch.device | None = None,
+) -> Inspection:
     """Measures the views of a capture and runs every check.
 
     Args:
         capture: to be inspected; all of its views, those held out as well.
         on_progress: called with (stage, fraction done in [0, 1]).
+        device: of a plane sweep; None: `luxel.render.native.best_device`.
     """
     say = on_progress or (lambda stage, share: None)
-    measures = measure(capture.views, _compared_points(capture), lambda share: say("measuring images", share))
+    measures = measure(
+        capture.views, _compared_points(capture, device), lambda share: say("measuring images", share)
+    )
     findings = [finding for check in CHECKS.values() for finding in check(capture, measures)]
     return Inspection(capture, measures, findings)
 
 
-def _compared_points(capture: Capture) -> np.ndarray:
+def _compared_points(capture: Capture, device: torch.device | None) -> np.ndarray:
     """Positions at which images are compared, [P, 3]: where the capture has random points, those of a plane sweep."""
     posed = [(view.camera, view.read) for view in capture.train if view.camera.lens is None]
     if len(capture.surface_points) or not posed:
         return capture.surface_points
-    return sweep(posed, best_device()).xyz
+    if capture.swept is not None:
+        return capture.swept
+    return sweep(posed, device or best_device()).xyz

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
 from luxel.render.geometry.camera import Points
 from luxel.render.native import best_device
@@ -24,10 +25,17 @@ MIN_POINTS = 500  # with fewer points, random ones are added
 
 
 class InitialPoints(NamedTuple):
-    """Points and where they are from, one of the constants of `luxel.scenes.captures.initial_points.origins`."""
+    """Points and where they are from.
+
+    Args:
+        points: all of them.
+        source: one of the constants of `luxel.scenes.captures.initial_points.origins`.
+        swept: positions that a plane sweep found, also where they are too few, [P, 3]; None: there was no sweep.
+    """
 
     points: Points
     source: str
+    swept: np.ndarray | None = None
 
 
 def initial_points(
@@ -37,6 +45,7 @@ def initial_points(
     *,
     use: str = "auto",
     cache_dir: str | Path | None = None,
+    device: torch.device | None = None,
     on_progress: Progress,
 ) -> InitialPoints:
     """Points of a capture that has poses but no points.
@@ -49,15 +58,17 @@ def initial_points(
             cameras' views, of cut-outs in their visual hull; "triangulate": by pycolmap; "auto": random ones of
             cut-outs, and a plane sweep of other captures.
         cache_dir: of triangulated points, see `luxel.scenes.captures.caching.capture_cache.CaptureCache`.
+        device: of the plane sweep; None: `luxel.render.native.best_device`.
         on_progress: called with (stage, fraction done in [0, 1]).
     """
-    points, source = _NOTHING, ""
+    points, source, swept = _NOTHING, "", None
     if use == "triangulate":
         points, source = _triangulated(root, posed, warnings, cache_dir, on_progress), TRIANGULATED
     elif use == "sweep" or (use == "auto" and not all(reader.use == "cutout" for _, reader in posed)):
-        points, source = _swept(posed, warnings, on_progress), SWEPT
+        points, source = _swept(posed, device or best_device(), warnings, on_progress), SWEPT
+        swept = points.xyz
     if len(points.xyz) >= MIN_POINTS:
-        return InitialPoints(points, source)
+        return InitialPoints(points, source, swept)
     on_progress("sampling random points", 0.0)
     extra = scatter(posed)
     if source:
@@ -66,7 +77,7 @@ def initial_points(
             "cameras' views as well."
         )
     both = Points(np.concatenate([points.xyz, extra.xyz]), np.concatenate([points.rgb, extra.rgb]))
-    return InitialPoints(both, RANDOM)
+    return InitialPoints(both, RANDOM, swept)
 
 
 _NOTHING = Points(np.zeros((0, 3), np.float32), np.zeros((0, 3), np.uint8))
@@ -86,9 +97,10 @@ def _triangulated(
         return _NOTHING
 
 
-def _swept(posed: Sequence[PosedImage], warnings: list[str], on_progress: Progress) -> Points:
+def _swept(
+    posed: Sequence[PosedImage], device: torch.device, warnings: list[str], on_progress: Progress
+) -> Points:
     on_progress("comparing views at planes", 0.0)
-    device = best_device()
     try:
         return sweep(posed, device)
     except Exception as error:

@@ -1,23 +1,23 @@
-"""Random points in the cameras' views; of cut-outs, in the visual hull of their masks (Laurentini 1994)."""
+"""Random points in the cameras' views; of cut-outs, in the visual hull of their masks."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TypeVar
+from dataclasses import dataclass
 
 import numpy as np
 
 from luxel.render.geometry.camera import Camera, Pixels, Points
-from luxel.scenes.captures.images.images import for_each
+from luxel.scenes.captures.initial_points.carving import visible_points
 from luxel.scenes.captures.poses.triangulate import PosedImage
 from luxel.scenes.geometry import axes_meet
 
 RANDOM_POINTS = 50_000
 CARVING_VIEWS = 32
 AWAY = 3.0  # times the median distance of the cameras from their middle: what they look at where axes do not meet
-CARVED_AT_ONCE = 1 << 15  # points: arrays that stay in the cache of a processor
-T = TypeVar("T")
+SPARE = 1.1  # times the points that are needed are drawn: their share in the hull is an estimate
+MIN_KEPT = 100  # with fewer points in the hull, masks and poses do not fit, and all points are used
 
 
 def scatter(posed: Sequence[PosedImage], count: int = RANDOM_POINTS, seed: int = 0) -> Points:
@@ -38,38 +38,78 @@ def scatter(posed: Sequence[PosedImage], count: int = RANDOM_POINTS, seed: int =
     chosen = np.unique(np.linspace(0, len(posed) - 1, CARVING_VIEWS).astype(int))
     looked = [(posed[i][0], posed[i][1]()) for i in chosen]
     cutout = all(pixels.alpha is not None for _, pixels in looked)
-    xyz, rgb = [], []
-    per_view = max(64, (24 if cutout else 3) * count // len(looked))
-    for (camera, pixels), pose, distance in zip(looked, poses[chosen], distances[chosen], strict=True):
-        allowed = pixels.alpha if pixels.alpha is not None else pixels.weight
-        inside = np.flatnonzero(allowed >= 128) if allowed is not None else None
-        if inside is None:
-            rows, columns = (
-                random.integers(0, camera.height, per_view),
-                random.integers(0, camera.width, per_view),
-            )
-        elif len(inside):
-            rows, columns = np.divmod(inside[random.integers(0, len(inside), per_view)], camera.width)
-        else:
-            continue
-        if cutout:
-            depth = distance * random.uniform(0.4, 1.6, len(rows))
-        else:
-            depth = distance / random.uniform(0.2, 3.0, len(rows))
-        fx, fy, cx, cy = camera.intrinsics.double().numpy()
-        local = np.stack([(columns + 0.5 - cx) / fx, (rows + 0.5 - cy) / fy, np.ones(len(rows))], -1)
-        xyz.append((local * depth[:, None]) @ pose[:3, :3].T + pose[:3, 3])
-        rgb.append(pixels.rgb[rows, columns])
-    if not xyz:
+    most = max(64, (24 if cutout else 3) * count // len(looked))
+    rays = [
+        _Rays.of(*view, distance, most, random)
+        for view, distance in zip(looked, distances[chosen], strict=True)
+    ]
+    rays = [some for some in rays if len(some.rows)]
+    if not rays:
         middle = (poses[:, :3, 3] + distances[:, None] * poses[:, :3, 2]).mean(axis=0, keepdims=True)
         return Points(middle.astype(np.float32), np.full((1, 3), 128, np.uint8))
-    points, colours = np.concatenate(xyz), np.concatenate(rgb)
     # Points that few cameras see are hardly tested by carving; most cameras see most of an object.
-    keep = visible_points(points, looked, carve=cutout, least=(len(looked) + 1) // 2 if cutout else 2)
-    if keep.sum() >= 100:
-        points, colours = points[keep], colours[keep]
+    least = (len(looked) + 1) // 2 if cutout else 2
+    tried, kept = [], []
+    retained, begin, end = 0, 0, min(most, max(64, count // len(looked)))
+    while begin < end:  # as many more of each view as the share of those so far that is in the hull requires
+        drawn = [some.points(begin, end, cutout, random) for some in rays]
+        xyz, rgb = (np.concatenate(parts) for parts in zip(*drawn, strict=True))
+        keep = visible_points(xyz, looked, carve=cutout, least=least)
+        tried.append((xyz, rgb))
+        kept.append((xyz[keep], rgb[keep]))
+        retained += int(keep.sum())
+        share = retained / (end * len(rays))
+        needed = math.ceil(SPARE * (count - retained) / (share * len(rays))) if share else most
+        begin, end = end, min(most, end + max(0, needed))
+    points, colours = (
+        np.concatenate(parts) for parts in zip(*(kept if retained >= MIN_KEPT else tried), strict=True)
+    )
     pick = random.permutation(len(points))[:count]
     return Points(points[pick].astype(np.float32), np.ascontiguousarray(colours[pick]))
+
+
+@dataclass(frozen=True)
+class _Rays:
+    """Rays of random pixels of a view that may show the scene.
+
+    Args:
+        camera: pinhole.
+        rgb: of the image, uint8 [H, W, 3].
+        distance: depth around which points are.
+        rows, columns: of the pixels, int [R].
+    """
+
+    camera: Camera
+    rgb: np.ndarray
+    distance: float
+    rows: np.ndarray
+    columns: np.ndarray
+
+    @staticmethod
+    def of(camera: Camera, pixels: Pixels, distance: float, count: int, random: np.random.Generator) -> _Rays:
+        """``count`` rays; none where no pixel shows the scene."""
+        allowed = pixels.alpha if pixels.alpha is not None else pixels.weight
+        if allowed is None:
+            rows, columns = random.integers(0, camera.height, count), random.integers(0, camera.width, count)
+        else:
+            inside = np.flatnonzero(allowed >= 128)
+            some = inside[random.integers(0, len(inside), count)] if len(inside) else inside
+            rows, columns = np.divmod(some, camera.width)
+        return _Rays(camera, pixels.rgb, distance, rows, columns)
+
+    def points(
+        self, begin: int, end: int, cutout: bool, random: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """A random point on each of some rays, float64 [P, 3], and their colours, uint8 [P, 3]."""
+        rows, columns = self.rows[begin:end], self.columns[begin:end]
+        if cutout:
+            depth = self.distance * random.uniform(0.4, 1.6, len(rows))
+        else:
+            depth = self.distance / random.uniform(0.2, 3.0, len(rows))
+        fx, fy, cx, cy = self.camera.intrinsics.double().numpy()
+        local = np.stack([(columns + 0.5 - cx) / fx, (rows + 0.5 - cy) / fy, np.ones(len(rows))], -1)
+        pose = self.camera.cam_to_world.double().numpy()
+        return (local * depth[:, None]) @ pose[:3, :3].T + pose[:3, 3], self.rgb[rows, columns]
 
 
 def _distances(cam_to_world: np.ndarray) -> np.ndarray:
@@ -89,44 +129,3 @@ def within_masks(points: Points, posed: Sequence[PosedImage]) -> Points:
         return points
     keep = visible_points(points.xyz.astype(np.float64), looked, carve=True, least=2)
     return Points(points.xyz[keep], points.rgb[keep])
-
-
-def visible_points(
-    points: np.ndarray, looked: list[tuple[Camera, Pixels]], *, carve: bool, least: int
-) -> np.ndarray:
-    """Which points project into at least ``least`` images and, with ``carve``, into the mask of each of these."""
-    cameras = [
-        (c.width, c.height, c.world_to_cam.double().numpy()[:3], c.intrinsics.double().tolist(), pixels.alpha)
-        for c, pixels in _far_apart(looked)
-    ]
-    retained = np.zeros(len(points), bool)
-
-    def carve_part(part: int) -> None:
-        rows = slice(part * CARVED_AT_ONCE, (part + 1) * CARVED_AT_ONCE)
-        axes = np.ascontiguousarray(points[rows].T)
-        times, inside = np.zeros(axes.shape[1], int), np.ones(axes.shape[1], bool)
-        live = np.arange(axes.shape[1])  # those that no mask has carved away yet: most are after a few views
-        for width, height, pose, (fx, fy, cx, cy), alpha in cameras:
-            x, y, z = axes[:, live]
-            # Written out: of so narrow matrices BLAS makes work for all its threads, which takes longer.
-            across, down, depth = (r[0] * x + r[1] * y + r[2] * z + r[3] for r in pose)
-            near = np.maximum(depth, 1e-9)
-            column, row = across / near * fx + cx, down / near * fy + cy
-            visible = (depth > 1e-6) & (column >= 0) & (column < width) & (row >= 0) & (row < height)
-            times[live] += visible
-            if carve and alpha is not None:
-                where = np.nonzero(visible)[0]
-                outside = alpha[row[where].astype(int), column[where].astype(int)] < 64
-                inside[live[where[outside]]] = False
-                live = live[inside[live]]
-        retained[rows] = inside & (times >= min(least, len(looked)))
-
-    for_each(carve_part, -(-len(points) // CARVED_AT_ONCE))
-    return retained
-
-
-def _far_apart(looked: list[T]) -> list[T]:
-    """The same in another order: neighbours, which hide much the same, far from each other."""
-    number = len(looked)
-    stride = next((n for n in range(round(0.382 * number), number) if math.gcd(n, number) == 1), 1)
-    return [looked[i * stride % number] for i in range(number)]

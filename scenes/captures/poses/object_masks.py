@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import cv2
 import numpy as np
-import torch
 from PIL import Image
 
+from luxel.render.native import best_device
 from luxel.render.segment.providers.mobile_sam import MobileSamSegmenter
 from luxel.render.segment.segmenter import Box, Segmenter, on_cpu
 from luxel.scenes.captures.caching.capture_cache import CaptureCache, content_key
@@ -56,8 +56,7 @@ def mobile_sam() -> Segmenter:
     """The segmenter, on the GPU where there is one."""
     from luxel.render.nets.mobile_sam import load_mobile_sam
 
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    return MobileSamSegmenter(load_mobile_sam(device=device))
+    return MobileSamSegmenter(load_mobile_sam(device=best_device()))
 
 
 def mask_object(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageOps
@@ -73,7 +75,7 @@ def check_image(path: Path, width: int, height: int) -> None:
     most = SIDES.get(path.suffix.lower())
     if most is None:
         raise CaptureError(
-            f"{path}: the field of an image is rendered to an image file.",
+            f"{path}: {path.suffix or 'a name without a suffix'} is no format of images that luxel writes.",
             "Give a name like image.png or image.tif.",
         )
     if max(width, height) > most:
@@ -89,6 +91,7 @@ def write_image(
     height: int,
     bands: Iterable[np.ndarray],
     writing: Callable[[str], AbstractContextManager[Draft]] | None = None,
+    quality: int | None = None,
 ) -> None:
     """Writes an image from its rows under a temporary name; as .tif uncompressed, without holding the whole of it in
     memory.
@@ -96,12 +99,15 @@ def write_image(
     Args:
         path: ends in one of the suffixes of `SIDES`.
         width, height: pixels.
-        bands: rows from the top, uint8 [R, width, 3] each.
+        bands: rows from the top, uint8 [R, width, 3] each, or [R, width, 4] with straight alpha (.png, .webp).
         writing: opens the temporary file, given its suffix; None: beside ``path``, which is replaced.
+        quality: of .jpg and .webp, 1 to 100; None: the default of the format.
 
     Raises:
         CaptureError: another suffix, more pixels along a side than the format has, or the file cannot be written.
     """
+    import imageio.v3 as imageio
+
     check_image(path, width, height)
     try:
         path.parent.stat()
@@ -109,12 +115,15 @@ def write_image(
             if path.suffix.lower() in (".tif", ".tiff"):
                 write_tiff(draft.path, width, height, bands)
                 return
-            pixels = np.empty((height, width, 3), np.uint8)
+            rows = iter(bands)
+            first = next(rows)
+            pixels = np.empty((height, width, first.shape[2]), np.uint8)
             top = 0
-            for band in bands:
+            for band in itertools.chain([first], rows):
                 pixels[top : top + len(band)] = band
                 top += len(band)
-            Image.fromarray(pixels).save(draft.path)
+            chosen: dict[str, Any] = {} if quality is None else {"quality": quality}
+            imageio.imwrite(draft.path, pixels, plugin="pillow", **chosen)
     except OSError as error:
         raise CaptureError(
             f"{path}: cannot be written ({error.strerror or str(error)[:120]}).",

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from luxel.render.geometry.camera import Camera
+from luxel.render.native import best_device
 from luxel.scenes.synthetic.captures.courtyard_solids import RADIUS, make_courtyard_solids
 from luxel.scenes.synthetic.captures.static_capture import write_static_capture
 from luxel.scenes.synthetic.rays.ray_caster import StaticScene
@@ -30,7 +31,7 @@ def courtyard_scene(
         device: to render on; None: a GPU where there is one.
         shadow_side: resolution of the shadows' depth map.
     """
-    chosen = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    chosen = torch.device(device or best_device())
     return StaticScene(make_courtyard_solids(seed), seed, chosen, shadow_side=shadow_side)
 
 

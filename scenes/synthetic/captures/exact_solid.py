@@ -16,6 +16,7 @@ import torch
 from PIL import Image
 
 from luxel.render.geometry.camera import Camera
+from luxel.render.native import best_device
 from luxel.scenes.captures.images.images import for_each
 from luxel.scenes.geometry import OPENGL_TO_OPENCV
 from luxel.scenes.synthetic.rays.distance_solid import DistanceSolid
@@ -126,7 +127,7 @@ def write_exact_solid(
     if views < 1 or held_out < 1:
         raise ValueError(f"views and held_out must be at least 1, got {views} and {held_out}")
     folder = Path(out)
-    solid = make_exact_solid(seed, device=device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    solid = make_exact_solid(seed, device=device or best_device())
     for split, count in (("train", views), ("test", held_out)):
         (folder / split).mkdir(parents=True, exist_ok=True)
         cameras = exact_solid_cameras(count, side, seed=seed, held_out=split == "test")

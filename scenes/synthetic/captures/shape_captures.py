@@ -17,6 +17,7 @@ from PIL import Image
 from torch import Tensor
 
 from luxel.render.geometry.camera import Camera, Points
+from luxel.render.native import best_device
 from luxel.scenes.captures.images.images import for_each
 from luxel.scenes.files.ply import save_points
 from luxel.scenes.synthetic.captures.static_capture import frame_entry
@@ -122,7 +123,7 @@ def write_shape_capture(
         )
     folder = Path(out)
     (folder / "images").mkdir(parents=True, exist_ok=True)
-    chosen = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    chosen = torch.device(device or best_device())
     solids = SHAPE_CAPTURES[kind]()
     scene = StaticScene(solids, seed, chosen, shadow_radius=1.5, shadow_side=2 * side)
     cameras = shape_cameras(views, side)

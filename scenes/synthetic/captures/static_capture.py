@@ -13,6 +13,7 @@ import torch
 from PIL import Image
 
 from luxel.render.geometry.camera import Camera, Points
+from luxel.render.native import best_device
 from luxel.scenes.captures.images.images import for_each
 from luxel.scenes.files.ply import save_points
 from luxel.scenes.geometry import OPENGL_TO_OPENCV
@@ -45,7 +46,7 @@ def shadowed_scene(
         shadow_radius: around the origin, within which there are shadows, units.
         longer_side: of the images, pixels.
     """
-    chosen = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    chosen = torch.device(device or best_device())
     side = min(MAX_SHADOWS, 4 * longer_side)
     return StaticScene(solids, seed, chosen, shadow_radius=shadow_radius, shadow_side=side)
 

@@ -55,6 +55,16 @@ def test_resizing_moves_a_point_with_its_image():
     assert (camera.scaled(1e-6).width, camera.scaled(1e-6).height) == (1, 1)
 
 
+def test_a_part_of_an_image_has_its_points_nearer_to_the_corner():
+    camera = Camera.look_at((1, -5, 2), (0, 0, 0), width=80, height=60)
+    part = camera.cropped(30, 10, 25, 20)
+    pixel, _ = project(camera, [0.3, 0.2, 0.1])
+    torch.testing.assert_close(project(part, [0.3, 0.2, 0.1])[0], pixel - torch.tensor([30.0, 10.0]))
+    assert (part.width, part.height) == (25, 20)
+    with pytest.raises(ValueError, match="global shutter, got a rolling one"):
+        replace(camera, shutter=torch.zeros(8)).cropped(0, 0, 10, 10)
+
+
 def test_to_changes_both_tensors():
     camera = Camera.look_at((1, 2, 3), (0, 0, 0)).to(torch.float64)
     assert camera.world_to_cam.dtype == camera.intrinsics.dtype == torch.float64

@@ -127,6 +127,52 @@ def test_rows_run_in_order_and_what_has_no_time_is_listed(
     assert not run.run(tasks, settings(quick=False, budget=30.0))["rows"] and not faked
 
 
+def test_each_training_runs_with_several_seeds_and_has_their_medians(
+    faked: list[str], settings: Callable[..., run.Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores, seeds = iter([30.0, 34.0, 31.0, 40.0]), list[int]()
+
+    def train(method: Method, capture: Path, folder: Path, *_: Any, seed: int, **__: Any) -> dict[str, Any]:
+        seeds.append(seed)
+        if (psnr := next(scores)) > 35:
+            raise trained.OutOfTime("luxel train")
+        figures = row("", method, psnr)
+        names = ("psnr", "ssim", "lpips", "steps", "count", "seconds", "wall_seconds")
+        return {**{name: figures[name] for name in names}, "count": 5 + seed}
+
+    monkeypatch.setattr(run, "train", train)
+    body = run.run(run.chosen_tasks(["exact", "gaussians-fast"]), settings(trainings=4))
+    assert seeds == [0, 1, 2, 3] and body["trainings"] == 4
+    assert body["skipped"][0]["reason"] == "ended during training 4 of 4: no time was left"
+    line = body["rows"][0]
+    assert line["psnr"] == 31.0 and line["count"] == 6 and line["lpips"] is None
+    assert [one["psnr"] for one in line["runs"]] == [30.0, 34.0, 31.0]
+    text = report.sections(made_report(line, trainings=4))[0].text
+    assert "medians of 4 trainings with the seeds 0 to 3" in text
+
+
+def test_given_captures_are_trained_like_those_that_are_made(tmp_path: Path) -> None:
+    folders = [tmp_path / "mine", tmp_path / "other"]
+    for folder in folders:
+        folder.mkdir()
+    names = [made.name for made, _ in run.chosen_tasks((), folders)]
+    assert set(names) == {made.name for made in CAPTURES} | {"mine", "other"}
+    tasks = run.chosen_tasks(["mine", "gaussians-fast", "gaussians-default"], folders)
+    made = tasks[0][0]
+    assert [(one.name, method.preset) for one, method in tasks] == [("mine", "default"), ("mine", "fast")]
+    assert (
+        made.write(tmp_path / "copy", 0, QUICK_SIZE, CPU) == folders[0] and not (tmp_path / "copy").exists()
+    )
+    rows = [row("mine", methods.GAUSSIANS_FAST, 31.0), row("mine", methods.GAUSSIANS_DEFAULT, 30.0)]
+    broken = broken_promises(made_report(*rows), [made])
+    assert [one["capture"] for one in broken] == ["mine"]
+    (tmp_path / "deeper" / "mine").mkdir(parents=True)
+    with pytest.raises(LuxelError, match="two captures have the name mine"):
+        run.chosen_tasks((), [*folders, tmp_path / "deeper" / "mine"])
+    with pytest.raises(LuxelError, match="there is no such capture"):
+        run.chosen_tasks((), [tmp_path / "nothing"])
+
+
 def test_a_training_that_fails_or_is_ended_does_not_end_the_others(
     faked: list[str], settings: Callable[..., run.Settings], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -111,7 +111,7 @@ def test_places_of_export(
         (["--width", "0"], "--width"),
         (["--height", "20000"], "--height"),
         (["--elevation", "90"], "--elevation"),
-        (["--transparent"], "--transparent needs a folder as --out"),
+        (["--transparent"], ".mp4 has no alpha"),
         (["--at", "photographs"], "--at photographs needs the views"),
         (["--freeze", "0.5"], "--times and --freeze are for dynamic scenes"),
         (["--path", "gone.json"], "gone.json"),

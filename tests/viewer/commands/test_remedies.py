@@ -18,6 +18,7 @@ NEW = ["--run", "NEW", *SHORT, "--no-lpips"]
 TABLE = ["--log2-entries", "8"]
 FRAMES = ["--frames", "2", "--width", "32", "--height", "24"]
 MASKS = "tests/viewer/commands/test_segment.py::test_masks_and_clicks_are_not_mixed"
+FILMS = "tests/viewer/commands/outputs/test_render_outputs.py::test_films_with_alpha_and_their_options"
 # In capitals what `places` holds.
 CALLS: dict[str, list[str] | str] = {
     "luxel train CAPTURE": ["train", "CAPTURE", *NEW],
@@ -55,6 +56,7 @@ OPTIONS: dict[str, list[str] | str] = {
     "--device": ["render", "SCENE", "--out", "NEW", *FRAMES, "--device", "auto"],
     "--field": ["train", "DATA", "--field", "image", "--run", "NEW", *SHORT, *TABLE],
     "--force": "tests/viewer/bench/test_bench_report.py::test_comparing_reports",
+    "--fps": FILMS,
     "--keep": "tests/viewer/bench/test_bench_strangers.py::test_the_command_prints_its_seed_and_what_did_not_run",
     "--keep-non-finite": ["view", "SCENE", "--keep-non-finite", "--port", "0", *CPU],
     "--height": ["render", "SCENE", "--out", "NEW", "--frames", "2", "--width", "16", "--height", "12", *CPU],
@@ -62,6 +64,7 @@ OPTIONS: dict[str, list[str] | str] = {
     "--kept": "tests/viewer/commands/test_segment.py::test_labels_of_another_scene_are_voted_again",
     "--labels": "tests/viewer/commands/test_segment.py::test_labels_are_a_column_of_scene_files",
     "--lens": "tests/viewer/commands/captures/test_lens_option.py::test_the_choice_is_kept_in_the_run",
+    "--loop": FILMS,
     "--masks": ["train", "CAPTURE", "--masks", "none", *NEW],
     "--max-gaussians": ["train", "CAPTURE", "--max-gaussians", "50", *NEW],
     "--max-megapixels": ["train", "CAPTURE", "--max-megapixels", "9", *NEW],
@@ -74,6 +77,7 @@ OPTIONS: dict[str, list[str] | str] = {
     "--panorama.projection": ["train", "CAPTURE", "--panorama.projection", "perspective", *NEW],
     "--port": ["view", "SCENE", "--port", "0", *CPU],
     "--precise": ["train", "DATA", "--field", "image", "--precise", "--run", "NEW", *SHORT, *TABLE],
+    "--quality": FILMS,
     "--rate": ["train", "--resume", "FIELD", "--rate", "0.001", *SHORT],
     "--replace": MASKS,
     "--restart": "tests/viewer/bench/test_bench_record.py::test_figures_of_two_commits_are_refused_and_said_aloud",

@@ -103,6 +103,9 @@ def test_save_and_export_write_what_is_kept_and_selected(any_scene: Parameters, 
     document.select(half)
     assert document.save(tmp_path / "part.ply", selection=True) == 108
     assert same(load_primitives(tmp_path / "part.ply"), any_scene.select(half))
+    document.apply(operations.solo(document.state))
+    assert torch.equal(document.shown, half) and torch.equal(document.selected, half)
+    document.undo()
     document.apply(operations.crop(document.state))
     assert document.save(tmp_path / "cropped.ply") == 108
     assert same(load_primitives(tmp_path / "cropped.ply"), any_scene.select(half))

@@ -31,7 +31,7 @@ def test_numbers_of_the_configuration_are_offered() -> None:
 
 
 def test_texts_are_read_as_numbers() -> None:
-    assert parsed(" 1.6e-4 ", 0.1) == 1.6e-4 and parsed("30000", 7000) == 30_000
+    assert parsed(" 1.6e-4 ", 0.1) == 1.6e-4 and parsed("30,000", 7000) == 30_000
     assert parsed("3e4", 7000) == 30_000 and isinstance(parsed("3e4", 7000), int)
     assert parsed("none", 5) is None and parsed("", None) is None
     for text in ("", "nan", "1e999", "NaN", "Infinity", "true", "[1]", '"5"', "1; 2", "0x10"):
@@ -119,16 +119,20 @@ def test_a_run_is_steered_and_plotted_on_the_page(
             page.get_by_text("Steering", exact=True).click()
             controls.press("Steering/One step")
             until(lambda: trainer.steps_done == before + 1, "no single step was done")
-            controls.set("Steering/Option", "target_psnr")
+            controls.set("Steering/Option", "End at PSNR, dB")
             until(lambda: controls.handle("Steering/Value").value == "none", "the value does not follow")
             controls.set("Steering/Value", "33.5")
             controls.press("Steering/Apply")
             until(lambda: trainer.config.target_psnr == 33.5, "the run has no target")
-            controls.set("Steering/Option", "steps")
+            controls.set("Steering/Option", "Length, steps")
             until(lambda: controls.handle("Steering/Value").value == "1000000", "the value does not follow")
             controls.set("Steering/Value", "about 500")
             controls.press("Steering/Apply")
             page.get_by_text("is no number").wait_for(timeout=60_000)
+            option = controls.handle("Steering/Option")
+            assert len(option.options) == 6 and "rates.means" not in option.options
+            controls.set("Steering/All options", True)
+            until(lambda: "rates.means" in controls.handle("Steering/Option").options, "not all are offered")
             controls.set("Steering/Value", str(before + 501))
             controls.press("Steering/Apply")
             until(lambda: trainer.config.steps == before + 501, "the run was not shortened")

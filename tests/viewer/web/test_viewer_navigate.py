@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 import viser
+from page_driver import ball
 from shown import StaticSession, find_extent, outputs_of
 from viser.transforms import SO3
 
@@ -20,7 +21,16 @@ from luxel.render.geometry.camera import Camera, Pixels, View
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
 from luxel.render.raster.rasterize import rasterize
 from luxel.viewer.web.inspection.frustums import evenly
-from luxel.viewer.web.navigate import Pose, first_pose, jump, orbit_point, place, turn_up
+from luxel.viewer.web.navigate import (
+    WIDENED_FOV,
+    Pose,
+    first_pose,
+    jump,
+    orbit_point,
+    place,
+    start_pose,
+    turn_up,
+)
 from luxel.viewer.web.page import Page
 from luxel.viewer.web.panels.text import as_text, clock, table
 from luxel.viewer.web.panels.training import status_rows
@@ -77,12 +87,31 @@ def test_pose_is_the_inverse_of_its_camera() -> None:
     torch.testing.assert_close(half.intrinsics, camera.intrinsics / 2, atol=1e-3, rtol=0)
 
 
-@pytest.mark.parametrize(("aspect", "widens"), [(2.0, False), (80 / 60, False), (0.5, True)])
+@pytest.mark.parametrize(("aspect", "widens"), [(2.0, False), (80 / 60, False), (0.8, True)])
 def test_narrow_window_still_shows_the_whole_image(aspect: float, widens: bool) -> None:
     camera = Camera.look_at((3, 0, 0), (0, 0, 0), fov_y=0.7, width=80, height=60)
     pose = Pose.of_camera(camera, aspect)
     assert (pose.fov_y > 0.7001) is widens
     assert math.tan(pose.fov_y / 2) * aspect >= math.tan(0.35) * 80 / 60 - 1e-6
+
+
+@pytest.mark.parametrize(("fov", "expected"), [(0.7, WIDENED_FOV), (1.5, 1.5)])
+def test_no_window_widens_the_field_of_view_beyond_what_can_be_rendered(fov: float, expected: float) -> None:
+    camera = Camera.look_at((3, 0, 0), (0, 0, 0), fov_y=fov, width=80, height=60)
+    assert Pose.of_camera(camera, 0.4).fov_y == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("with_views", [True, False])
+def test_pages_of_narrow_windows_begin_farther_back_so_that_the_subject_fits(with_views: bool) -> None:
+    views = ring() if with_views else []
+    extent = find_extent(views, ball())
+    first, wide, narrow = (start_pose(views, extent, aspect) for aspect in (1.6, 1.2, 390 / 844))
+    np.testing.assert_allclose(first.position, wide.position)
+    np.testing.assert_allclose(narrow.wxyz, first.wxyz)
+    assert narrow.fov_y == pytest.approx(WIDENED_FOV) and first.fov_y < 1
+    near, far = (np.linalg.norm(pose.position - orbit_point(first, extent)) for pose in (first, narrow))
+    assert far > 1.01 * near
+    assert far * math.tan(narrow.fov_y / 2) * 390 / 844 == pytest.approx(near * math.tan(first.fov_y / 2))
 
 
 def test_extent_finds_centre_size_and_up() -> None:

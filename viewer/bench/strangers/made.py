@@ -96,6 +96,11 @@ def _utm(folder: Path, seed: int, size: Size, device: torch.device) -> Path:
     return write_utm_copy(folder.parent / STREET, folder, seed=seed)
 
 
+def given_capture(folder: Path) -> MadeCapture:
+    """A capture that is there already, trained in every way: its name is that of the folder."""
+    return MadeCapture(folder.name, "given", lambda *_: folder, 0, methods.METHODS)
+
+
 STREET = "street"
 CAPTURES = (
     MadeCapture(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from luxel.viewer.bench.strangers import methods
@@ -32,11 +32,14 @@ RULES = (
 )
 
 
-def broken_promises(report: dict[str, Any]) -> list[dict[str, str]]:
+def broken_promises(
+    report: dict[str, Any], captures: Sequence[MadeCapture] = CAPTURES
+) -> list[dict[str, str]]:
     """Each promise that a report breaks: name of the capture, and a sentence; what was not measured breaks none.
 
     Args:
         report: of `luxel.viewer.bench.strangers.run.run`.
+        captures: what may be in it.
     """
     rows = {
         (row["capture"], row["kind"], row["preset"]): row for row in report["rows"] if not row["failures"]
@@ -47,7 +50,7 @@ def broken_promises(report: dict[str, Any]) -> list[dict[str, str]]:
         return math.nan if value is None else value
 
     out = []
-    for made in CAPTURES:
+    for made in captures:
         for better, worse, tolerance in _expected(made):
             ours, theirs = psnr(*better), psnr(*worse)
             if theirs - ours > tolerance:

@@ -49,13 +49,20 @@ def _rows(report: dict[str, Any]) -> Section:
         )
     text = (
         f"Captures made from the seed {report['seed']}. Each training is `luxel train CAPTURE` with the options of its "
-        "kind and preset alone, in a process of its own; wall time is that of the process. gsplat trains on the same "
+        f"kind and preset alone, in a process of its own; wall time is that of the process.{_repeated(report)} gsplat "
+        "trains on the same "
         "views and points, in at most as many Gaussians as luxel's default ended with, its schedules scaled to its "
         "steps; its wall time begins when the capture is opened. Accuracy: mean distance of the mesh from the exact "
         "surface; completeness: of the surface that is seen from outside from the mesh; in thousandths of the solid's "
         f"radius. Promised: {RULES}. {_sentence(report)}"
     )
     return Section("Trainings", text, [table])
+
+
+def _repeated(report: dict[str, Any]) -> str:
+    """How often each training ran, where that is more than once."""
+    times = report.get("trainings", 1)
+    return "" if times == 1 else f" Figures are medians of {times} trainings with the seeds 0 to {times - 1}."
 
 
 def _sentence(report: dict[str, Any]) -> str:

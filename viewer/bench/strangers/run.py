@@ -21,11 +21,11 @@ from luxel.render.storage.journal import scratch_folder
 from luxel.scenes.synthetic.rays.distance_solid import DistanceSolid
 from luxel.viewer.bench.machine import machine_facts
 from luxel.viewer.bench.raster.measure import FORMAT
-from luxel.viewer.bench.strangers.made import CAPTURES, QUICK_SIZE, MadeCapture, Size
+from luxel.viewer.bench.strangers.made import CAPTURES, QUICK_SIZE, MadeCapture, Size, given_capture
 from luxel.viewer.bench.strangers.mesh import mesh_scores
 from luxel.viewer.bench.strangers.methods import GAUSSIANS_DEFAULT, GSPLAT, METHODS, Method
 from luxel.viewer.bench.strangers.promises import broken_promises
-from luxel.viewer.bench.strangers.trained import OutOfTime, train, train_peer
+from luxel.viewer.bench.strangers.trained import OutOfTime, medians, train, train_peer
 from luxel.viewer.bench.train.gsplat_trainer import require as require_gsplat
 from luxel.viewer.reports.evaluation_report import writing
 
@@ -45,6 +45,8 @@ class Settings:
         budget: seconds of all of it.
         quick: tiny captures and trainings; the figures mean nothing.
         peers: whether gsplat is trained too.
+        trainings: how often each training runs, with the seeds 0, 1, …; its figures are the medians. gsplat's and the
+            meshes are of one.
         folder: in which captures and runs are retained; None: they are deleted.
     """
 
@@ -53,33 +55,47 @@ class Settings:
     budget: float
     quick: bool = False
     peers: bool = False
+    trainings: int = 1
     folder: Path | None = None
 
 
-def chosen_tasks(only: Sequence[str]) -> list[Task]:
+def chosen_tasks(only: Sequence[str], given: Sequence[Path] = ()) -> list[Task]:
     """The trainings that are asked for, in the order in which they run.
 
     Args:
         only: names of captures, of kinds of scenes or of single trainings ("gaussians-fast"); of each that is named at
             all, no others are trained. Empty: all.
+        given: folders of further captures, which are trained besides those that are made, or alone where ``only`` names
+            one of them and none of those.
 
     Raises:
-        LuxelError: a name that nothing has.
+        LuxelError: a name that nothing has, or that two captures have; a capture that is not there.
     """
-    captures = [made for made in CAPTURES if made.name in only]
+    if missing := [path for path in given if not path.exists()]:
+        raise LuxelError(
+            f"--captures {missing[0]}: there is no such capture.", "Give the folder of a capture."
+        )
+    everything = [*CAPTURES, *(given_capture(folder.resolve()) for folder in given)]
+    names = [made.name for made in everything]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise LuxelError(
+            f"--captures: two captures have the name {twice[0]}.",
+            "Give a folder of another name, or a link to it.",
+        )
+    captures = [made for made in everything if made.name in only]
     methods = [method for method in METHODS if {method.name, method.kind} & set(only)]
-    known = {made.name for made in CAPTURES} | {m.name for m in METHODS} | {m.kind for m in METHODS}
+    known = {*names} | {m.name for m in METHODS} | {m.kind for m in METHODS}
     if unknown := [name for name in only if name not in known]:
         raise LuxelError(
             f"--only {unknown[0]}: there is no such capture or training.",
-            f"Captures: {', '.join(made.name for made in CAPTURES)}; trainings: "
+            f"Captures: {', '.join(names)}; trainings: "
             f"{', '.join(dict.fromkeys(m.kind for m in METHODS))}, {', '.join(m.name for m in METHODS)}.",
         )
     tasks = [
         (made, method)
         for method in METHODS
         if not methods or method in methods
-        for made in captures or CAPTURES
+        for made in captures or everything
         if method in made.methods
     ]
     if not tasks:
@@ -119,6 +135,7 @@ def run(
         "seed": settings.seed,
         "budget": settings.budget,
         "quick": settings.quick,
+        "trainings": settings.trainings,
         "captures": {},
         "rows": [],
         "skipped": [],
@@ -126,6 +143,7 @@ def run(
     }
     with _folder(settings.folder) as folder:
         bench = _Bench(settings, folder, report)
+        captures = list({made.name: made for made, _ in tasks}.values())
         for made, method in tasks:
             if method.kind == GSPLAT and not settings.peers:
                 bench.skip(made, method, "gsplat is not trained here")
@@ -133,7 +151,7 @@ def run(
             row = bench.trained(made, method)
             if row is not None:
                 report["rows"].append(row)
-                report["promises"] = [] if settings.quick else broken_promises(report)
+                report["promises"] = [] if settings.quick else broken_promises(report, captures)
                 on_row(report)
     return report
 
@@ -182,7 +200,8 @@ class _Bench:
         """The row of a training; None: it did not run, or its capture could not be written."""
         expected = QUICK_SECONDS
         if not self.settings.quick:
-            expected = method.seconds + (0 if made.name in self.written else made.seconds)
+            times = 1 if method.kind == GSPLAT else self.settings.trainings
+            expected = times * method.seconds + (0 if made.name in self.written else made.seconds)
         if expected > self.left:
             self.skip(made, method, NO_TIME)
             return None
@@ -233,10 +252,37 @@ class _Bench:
         seed, device = self.settings.seed, self.settings.device
         return mesh_scores(solid(seed, device=device), seed, run_folder, device, self.left)
 
+    def _trainings(
+        self, made: MadeCapture, method: Method, capture: Path, run_folder: Path
+    ) -> dict[str, Any]:
+        """The medians of all trainings, and the figures of each; the run of the first one stays for its mesh."""
+        settings, runs = self.settings, list[dict[str, Any]]()
+        for seed in range(settings.trainings):
+            folder = run_folder if seed == 0 else run_folder.with_name(f"{run_folder.name}-seed-{seed}")
+            try:
+                runs.append(
+                    train(
+                        *(method, capture, folder, settings.device, self.left),
+                        seed=seed,
+                        quick=settings.quick,
+                    )
+                )
+            except OutOfTime:
+                if not runs:
+                    raise
+                self.skip(
+                    made, method, f"ended during training {seed + 1} of {settings.trainings}: {NO_TIME}"
+                )
+                break
+            finally:
+                if seed and settings.folder is None:
+                    shutil.rmtree(folder, ignore_errors=True)
+        return {**medians(runs), "runs": runs}
+
     def _figures(self, method: Method, capture: Path, run_folder: Path, made: MadeCapture) -> dict[str, Any]:
         settings = self.settings
         if method.kind != GSPLAT:
-            return train(method, capture, run_folder, settings.device, self.left, quick=settings.quick)
+            return self._trainings(made, method, capture, run_folder)
         counts = [
             row.get("count")
             for row in self.report["rows"]

@@ -6,7 +6,9 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import median, median_low
 from typing import Any
 
 import torch
@@ -59,7 +61,14 @@ def luxel(words: list[str], log: Path, seconds: float) -> float:
 
 
 def train(
-    method: Method, capture: Path, run: Path, device: torch.device, seconds: float, *, quick: bool
+    method: Method,
+    capture: Path,
+    run: Path,
+    device: torch.device,
+    seconds: float,
+    *,
+    seed: int,
+    quick: bool,
 ) -> dict[str, Any]:
     """Trains a capture by `luxel train` and returns the figures of the run.
 
@@ -69,6 +78,7 @@ def train(
         run: folder of the run; its output is put in a file of the same name with the suffix .log.
         device: to train on.
         seconds: after which the training is ended.
+        seed: of the training.
         quick: a tiny training.
 
     Returns:
@@ -79,8 +89,21 @@ def train(
         OutOfTime, RuntimeError: see `luxel`.
     """
     words = ["train", str(capture), "--run", str(run), *method.words, "--device", device.type]
+    words += ["--seed", str(seed)]
     wall = luxel([*words, *(QUICK[method.kind] if quick else ())], run.with_suffix(".log"), seconds)
     return {**figures(run), "wall_seconds": wall}
+
+
+def medians(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The median of each figure over runs that differ in their seed; None where a run has none."""
+    out: dict[str, Any] = {}
+    for name in runs[0]:
+        values = [run[name] for run in runs]
+        if None in values:
+            out[name] = None
+        else:  # of numbers of elements and steps, one that occurred
+            out[name] = median_low(values) if isinstance(values[0], int) else median(values)
+    return out
 
 
 def figures(run: Path) -> dict[str, Any]:

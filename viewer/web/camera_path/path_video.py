@@ -12,9 +12,11 @@ import numpy as np
 
 from luxel.render.errors import LuxelError
 from luxel.scenes.paths import CameraPath
-from luxel.viewer.video import OutputFile, write_video
+from luxel.viewer.films.film import write_film
+from luxel.viewer.films.output_file import OutputFile
 from luxel.viewer.web.session import Session
-from luxel.viewer.web.shading.shading import DisplaySettings, draw
+from luxel.viewer.web.shading.film_frame import film_frame
+from luxel.viewer.web.shading.shading import DisplaySettings
 
 log = logging.getLogger("luxel.viewer")
 
@@ -29,9 +31,9 @@ class PathVideo:
     Args:
         session: the scene; each frame shows it as it is then.
         path: cameras of the size of the video, and times.
-        settings: how the frames look.
-        file: of the video, .mp4; written under another name until it is complete, and with a number where something
-            has its name by then.
+        settings: how the frames look; what tools add to the images of a page is left out, see `film_frame`.
+        file: of the film, in any format; written under another name until it is complete, and with a number where
+            something has its name by then.
         on_change: called after each frame and at the end, in the thread that renders.
 
     Attributes:
@@ -77,7 +79,7 @@ class PathVideo:
 
     def _run(self) -> None:
         try:
-            write_video(self._output, self._images(), self._path.fps, self._advance)
+            write_film(self._output, self._images(), self._path.fps, self._advance)
             self.state = "done"
         except _Cancelled:
             self.state = "cancelled"
@@ -101,5 +103,5 @@ class PathVideo:
             settings = replace(self._settings, time=time)
             clipped = replace(camera, near=settings.near, far=settings.far)
             with self._session.borrow() as scene:
-                image, _ = draw(scene, clipped.to(scene.device), settings)
-            yield image.cpu().numpy()
+                image = film_frame(scene, clipped.to(scene.device), settings)
+            yield image

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, TypeVar
 from weakref import WeakKeyDictionary, proxy
@@ -24,7 +25,7 @@ from luxel.scenes.files.scene_format import SceneFacts
 from luxel.viewer.edit import Autosave, Document, Edit, History, Mode, combine
 from luxel.viewer.edit.run_objects import RunObjects
 from luxel.viewer.scene_loading.scene_facts import as_up
-from luxel.viewer.web.session import StaticSession
+from luxel.viewer.web.session import StaticSession, Unmarked
 
 log = logging.getLogger("luxel.viewer")
 
@@ -148,9 +149,13 @@ class SceneEditor:
             self._show(None)
 
     def _show(self, preview: Similarity | None, selected: Tensor | None = None) -> None:
-        numbers = {"count": self._document.numbers["kept"], "sh_degree": self._document.state.scene.sh_degree}
-        drawn = self._document.drawn(preview=preview, selected=selected)
-        self._session.show(self._remake(drawn), numbers)
+        document = self._document
+        numbers = {"count": document.numbers["kept"], "sh_degree": document.state.scene.sh_degree}
+        scene = self._remake(document.drawn(preview=preview, selected=selected))
+        if preview is not None or selected is not None or bool(document.selected.any()):
+            unmarked = Unmarked(self._remake(document.drawn(highlight=False)))
+            scene = replace(scene, parts={**scene.parts, Unmarked: unmarked})
+        self._session.show(scene, numbers)
         self._version = self._session.version
 
     def on_change(self, callback: Callable[[], None]) -> None:

@@ -27,7 +27,6 @@ TURNS = (
     180.0,
 )  # degrees about the clicked point, of cameras where a scene has no views
 STEEP = math.cos(math.radians(30))
-VIEWS = 8  # that are looked at, the page's own included
 CHOICE = 60  # views that are offered, evenly spread over those of the capture
 HERE = "the view of the page"
 
@@ -120,7 +119,7 @@ class ObjectSearch:
             self._views,
             self,
             [Prompt(1, HERE, (self._point,))],
-            PropagateOptions(views=VIEWS),
+            PropagateOptions(),
             SolveOptions(),
             look=self._look,
             on_view=count,

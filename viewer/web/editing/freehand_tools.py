@@ -1,4 +1,4 @@
-"""Tools that are drawn on the image with the mouse, a pen or a finger: lasso and brush."""
+"""Tools that are drawn on the image with the mouse, a pen or a finger: lasso, polygon and brush."""
 
 from __future__ import annotations
 
@@ -68,8 +68,9 @@ class FreehandTool(Tool):
 class LassoTool(FreehandTool):
     """Selects within an outline that is drawn on the image."""
 
-    name, shape = "Lasso", "lasso"
-    hint = "Draw around what is to be selected; with Shift it is added, with Alt or Ctrl subtracted"
+    name, shape, icon, key = "Lasso", "lasso", "lasso", "l"
+    hint = "Draw around what is to be selected; Shift adds, Alt or Ctrl subtracts"
+    title = "Lasso"
 
     def draw(self, part: StrokePart) -> None:
         """Selects within the outline."""
@@ -77,7 +78,15 @@ class LassoTool(FreehandTool):
             raise LuxelError("the outline is too short.", "Draw around what is to be selected.")
         screen, pose = self.screen()
         corners = [(u * pose.width, v * pose.height) for u, v in part.points]
-        self.workspace.select(lambda _: screen.in_polygon(corners), "Lasso", part.mode)
+        self.workspace.select(lambda _: screen.in_polygon(corners), self.title, part.mode)
+
+
+class PolygonTool(LassoTool):
+    """Selects within a polygon whose corners are clicked on the image."""
+
+    name, shape, icon, key = "Polygon", "polygon", "polygon", "p"
+    hint = "Click the corners; Enter or a click on the first one closes; Shift adds, Alt or Ctrl subtracts"
+    title = "Select polygon"
 
 
 @dataclass
@@ -93,10 +102,8 @@ class _Stroke:
 class BrushTool(FreehandTool):
     """Selects what a brush touches; the selection is shown while the stroke is painted."""
 
-    name, shape = "Brush", "brush"
-    hint = (
-        "Paint on the image; with Shift it is added, with Alt or Ctrl subtracted; [ and ] change the radius"
-    )
+    name, shape, icon, key = "Brush", "brush", "brush", "b"
+    hint = "Paint on the image; Shift adds, Alt or Ctrl subtracts; [ and ] change the radius"
 
     def build(self, gui: Any) -> None:
         """Adds the radius."""

@@ -18,10 +18,11 @@ from luxel.render.geometry.camera import Camera
 from luxel.render.raster.primitive_scene import Remake
 from luxel.render.segment import Segmenter
 from luxel.render.segment.label_image import label_image
+from luxel.render.segment.options import VOTING_VIEWS
 from luxel.viewer.edit import Document, Mode
 from luxel.viewer.edit.object_edits import select_object
 from luxel.viewer.segmenting import make_segmenter
-from luxel.viewer.web.editing.find_object import VIEWS, ClickedView, ObjectSearch
+from luxel.viewer.web.editing.find_object import ClickedView, ObjectSearch
 from luxel.viewer.web.editing.screen_tools import ClickedTool
 from luxel.viewer.web.page import Click
 from luxel.viewer.web.shading.shading import DisplaySettings, draw, raster_options
@@ -57,6 +58,7 @@ class ObjectTool(ClickedTool):
     """
 
     name, hint = "Object", "Click an object: it is selected as the image shows it, then all around"
+    icon, key = "object", "o"
 
     def build(self, gui: Any) -> None:
         """Adds the progress of a search."""
@@ -155,7 +157,7 @@ class ObjectTool(ClickedTool):
             if number != self._searches:
                 raise _Outdated
             if looked:
-                self._say(f"Looking at view {looked} of {VIEWS}…")
+                self._say(f"Looking at view {looked} of {VOTING_VIEWS}…")
 
         def search() -> None:
             with suppress(_Outdated):
@@ -186,3 +188,4 @@ class ObjectTool(ClickedTool):
 
     def _say(self, text: str) -> None:
         self._progress.content, self._progress.visible = text, bool(text)
+        self.page.toolbar.say(text, "busy" if text else "")

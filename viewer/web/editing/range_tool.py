@@ -18,6 +18,7 @@ class RangeTool(Tool):
     """Selects the primitives with a property in a range."""
 
     name, hint = "Range", "Selects by a property, everywhere in the scene"
+    icon, key = "range", "k"
 
     def build(self, gui: Any) -> None:
         """Adds the property, its range, and the button."""

@@ -88,6 +88,7 @@ class SphereTool(SpaceTool):
     """Selects within a sphere."""
 
     name, hint, turns = "Sphere", "Move the gizmo, set the radius, then select", False
+    icon, key = "sphere", "g"
 
     def sizes(self, gui: Any) -> list[Any]:
         """The radius."""
@@ -114,6 +115,7 @@ class BoxTool(SpaceTool):
     """Selects within a box."""
 
     name, hint = "Box", "Move and turn the gizmo, set the size, then select"
+    icon, key = "box", "x"
 
     def sizes(self, gui: Any) -> list[Any]:
         """The lengths of the sides."""
@@ -140,6 +142,7 @@ class PlaneTool(SpaceTool):
     """Selects on one side of a plane."""
 
     name, hint = "Plane", "Turn the gizmo; the side of its blue axis is selected"
+    icon, key = "plane", "n"
 
     def sizes(self, gui: Any) -> list[Any]:
         """A plane has no size."""

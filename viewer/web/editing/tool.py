@@ -75,13 +75,17 @@ class Tool:
 
     Attributes:
         name: in the list of tools.
-        hint: one line under the list.
+        hint: one line on the image while the tool is active, and under the list.
+        icon: of the toolbar, see viewer/web/shell/static/icons.js.
+        key: that chooses the tool.
         controls: what `build` added; visible while the tool is active.
         workspace: of the page.
     """
 
     name: ClassVar[str]
     hint: ClassVar[str]
+    icon: ClassVar[str]
+    key: ClassVar[str]
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace, self.page = workspace, workspace.page

@@ -21,7 +21,7 @@ LEAST, MOST = 0.01, 100.0  # factors of one drag
 class TransformTool(Tool):
     """A gizmo in the middle of the selection; each drag is one edit."""
 
-    name = "Transform"
+    name, icon, key = "Transform", "transform", "t"
     hint = "Drag the gizmo to move and turn the selection, the single arrow to scale it"
 
     def build(self, gui: Any) -> None:

@@ -10,7 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from urllib.parse import parse_qs
 
-from luxel.viewer.web.navigate import Pose, SceneExtent, clamped_size, first_pose
+import numpy as np
+
+from luxel.viewer.web.navigate import Pose, SceneExtent, clamped_size, start_pose
 from luxel.viewer.web.session import Session
 from luxel.viewer.web.shading.shading import DisplaySettings, draw
 from luxel.viewer.web.transport.encoders import encode_jpeg
@@ -38,7 +40,10 @@ def _fits(made: Pose, asked: Pose) -> bool:
     """Whether an image of the pose ``made``, its sides cut off, shows what a canvas with the pose ``asked`` will."""
     wide = made.width * asked.height >= asked.width * made.height
     sharp = 2 * made.height >= asked.height
-    return wide and sharp and abs(made.fov_y - asked.fov_y) < 1e-6
+    near = bool(
+        np.allclose(made.position, asked.position, atol=1e-9 + 1e-6 * float(np.abs(asked.position).max()))
+    )
+    return wide and sharp and near and abs(made.fov_y - asked.fov_y) < 1e-6
 
 
 class FirstImage:
@@ -101,10 +106,7 @@ class FirstImage:
 
     def _pose(self, width: int, height: int) -> Pose:
         """The view at which a page with such a canvas begins."""
-        if self._session.views:
-            pose = Pose.of_camera(self._session.views[0].camera, width / height)
-        else:
-            pose = first_pose((), self._extent)
+        pose = start_pose(self._session.views, self._extent, width / height)
         return replace(pose, width=width, height=height)
 
     def _ask(self, width: int, height: int) -> None:

@@ -103,6 +103,8 @@ MODES: dict[str, Callable[[Compared, float, float], tuple[Tensor, Legend | None]
     "squared error": squared_image,
 }
 
+DIVIDED = next(name for name, image in MODES.items() if image is split_image)  # has both sides of a line
+
 
 class Comparer:
     """Draws the comparison while the camera of a page stands at a view; a `Painter` of the page's images.
@@ -156,8 +158,12 @@ class Comparer:
         compared = self._compare(scene, view_image, settings)
         image, legend = MODES[self.mode](compared, self.split, self.scale)
         caption = Caption(compared.caption, legend)
-        divided = self.split if MODES[self.mode] is split_image else None
+        divided = self.split if self.mode == DIVIDED else None
         return as_uint8(fitted(image, camera.width, camera.height, divided)), caption
+
+    def in_films(self) -> Painter | None:
+        """What draws where nothing is compared: a film that passes a view shows no photograph."""
+        return None if self.under is None else self.under.in_films()
 
     def sample(
         self,

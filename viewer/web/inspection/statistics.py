@@ -16,6 +16,7 @@ from luxel.render.ops.raster.blend_splats import BlendSettings
 from luxel.render.primitives.parameters import Viewing
 from luxel.render.raster.pipeline import bin_tiles, project
 from luxel.render.raster.rasterize import DILATION, MAX_ALPHA
+from luxel.viewer.web.numerals import number
 
 BINS = 40
 WIDTH, HEIGHT = 240, 64  # of a drawing, px
@@ -156,15 +157,15 @@ def as_svg(result: Histogram, colour: str = "#d67624") -> str:
         if result.total
         else ""
     )
-    note = f"median {result.median:.3g}" if result.total else "no values"
+    note = f"median {number(result.median)}" if result.total else "no values"
     if result.broken:
         note += f"; {result.broken:,} not finite"
     return (
-        '<div style="padding:0.3em 0.9em;font-size:0.8em;line-height:1.3">'
+        '<div style="padding:0.3em 12px;font-size:13px;line-height:1.4">'
         f"<div>{html.escape(result.title)}</div>"
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{html.escape(result.title)}" '
         'style="width:100%;display:block;border-bottom:1px solid currentColor">'
         f'<path d="{bars}" fill="{colour}"/>{line}</svg>'
-        '<div style="display:flex;justify-content:space-between;opacity:0.75">'
-        f"<span>{result.edges[0]:.3g}</span><span>{note}</span><span>{result.edges[-1]:.3g}</span></div></div>"
+        '<div style="display:flex;justify-content:space-between;color:var(--mantine-color-dimmed)">'
+        f"<span>{number(result.edges[0])}</span><span>{note}</span><span>{number(result.edges[-1])}</span></div></div>"
     )

@@ -97,6 +97,10 @@ class PairPainter:
         self.parts, self.caption = parts, caption
         return image, caption
 
+    def in_films(self) -> PairPainter:
+        """The same: films show both scenes, too."""
+        return self
+
     def sample(
         self,
         scene: Scene,

@@ -23,7 +23,6 @@ from luxel.viewer.web.panels.training import ScenePanel, TrainingPanel
 
 PANELS: list[AnyPanel] = [
     NoticePanel,
-    FramePanel,
     TimePanel,
     ScenePanel,
     TrainingPanel,
@@ -36,6 +35,7 @@ PANELS: list[AnyPanel] = [
     CoveragePanel,
     CameraPathPanel,
     StatisticsPanel,
+    FramePanel,
     InspectPanel,
     EditPanel,
     ObjectsPanel,

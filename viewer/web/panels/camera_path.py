@@ -116,11 +116,19 @@ class CameraPathPanel(Panel):
             LuxelError: it is no camera path.
         """
         if len(content) > LARGEST_PATH:
-            raise LuxelError("this file is too large for a camera path.", "Open a saved path (.json).")
+            raise LuxelError("The chosen file is too large for a camera path.", "Open a saved path (.json).")
+        try:
+            content.decode()
+        except UnicodeDecodeError:
+            raise LuxelError("The chosen file is no camera path.", "Open a saved path (.json).") from None
         with scratch_folder() as folder:
             file = folder / "path.json"
             file.write_bytes(content)
-            keyframes, seconds = keyframes_of(load_path(file, self.page.session.about.shift))
+            try:
+                keyframes, seconds = keyframes_of(load_path(file, self.page.session.about.shift))
+            except LuxelError as error:  # the name of the file is not what the user chose
+                problem = error.problem.replace(str(file), "The chosen file")
+                raise LuxelError(problem, error.remedy) from error
         self._keyframes = keyframes
         self._seconds.value = round(min(max(seconds, 0.1), 600.0), 3)
         self._list(0)

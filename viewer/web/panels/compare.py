@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from luxel.render.geometry.camera import poses_of
 from luxel.viewer.web.images.stream import StreamReport
-from luxel.viewer.web.inspection.comparison import MODES, Comparer
+from luxel.viewer.web.inspection.comparison import DIVIDED, MODES, Comparer
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import table
 from luxel.viewer.web.session import Session
 from luxel.viewer.web.shading.legend import legend_of
+from luxel.viewer.web.shell.toolbar import ToolbarAction, ToolbarTool
+
+PATIENCE = (
+    4  # reports, a quarter of a second each, until it is said that the camera is away: it may be flying
+)
+AWAY = "away"  # whether the camera stands at no view, for the toolbar
 
 
 class ComparePanel(Panel):
@@ -35,7 +42,9 @@ class ComparePanel(Panel):
         )
         step = gui.add_button_group("View", ["◀ Previous", "Next ▶"])
         mode = gui.add_dropdown("Image", list(MODES))
-        self._split = gui.add_slider("Split", 0, 100, 1, 50, hint="Percent of the width that the image takes")
+        self._split = gui.add_slider(
+            "Split", 0.0, 100.0, 0.1, 50.0, hint="Percent of the width that the image takes"
+        )
         self._scale = gui.add_slider(
             "Error scale",
             0.01,
@@ -46,7 +55,24 @@ class ComparePanel(Panel):
         )
         self._numbers = gui.add_html("", visible=False)
         self._shown, self._next = "", None
+        self._reports_away = 0
         self._on.on_update(lambda _: self._switch(self._on.value))
+        page.toolbar.add_tool(
+            ToolbarTool(
+                "Compare",
+                "Compare with the photograph",
+                "compare",
+                "c",
+                "The photograph is on the left, the render on the right",
+                lambda: setattr(self._on, "value", True),
+                lambda: setattr(self._on, "value", False),
+                group="look",
+                alone=False,
+            )
+        )
+        page.toolbar.add_action(
+            ToolbarAction("To the photograph", "Go to it", "", self._go_to_nearest, AWAY, "line")
+        )
         step.on_click(lambda _: self._step(1 if step.value.startswith("Next") else -1))
         mode.on_update(lambda _: self._set(mode=mode.value))
         self._split.on_update(lambda _: self._set(split=self._split.value / 100))
@@ -55,7 +81,28 @@ class ComparePanel(Panel):
     def _set(self, **choices: Any) -> None:
         for name, value in choices.items():
             setattr(self._comparer, name, value)
+        self._divide()
         self._refresh()
+
+    def _divide(self) -> None:
+        """Shows the line on the image where the camera stands at a view and both sides are shown."""
+        comparer, page = self._comparer, self.page
+        view = next((v for v in page.session.views if v.name == comparer.name), None)
+        if not self._on.value or view is None or comparer.mode != DIVIDED:
+            page.divider.hide(self)
+            return
+        width, height = max(1, page.client.camera.image_width), max(1, page.client.camera.image_height)
+        share = min(
+            1.0, height * view.camera.width / view.camera.height / width
+        )  # of the width: see `fitted`
+        page.divider.show(
+            self,
+            lambda value: setattr(self._split, "value", round(100 * value, 1)),
+            value=comparer.split,
+            left="Photograph",
+            right="Render",
+            span=(0.5 - share / 2, 0.5 + share / 2),
+        )
 
     def _refresh(self) -> None:
         if self._on.value:
@@ -63,12 +110,15 @@ class ComparePanel(Panel):
 
     def _switch(self, on: bool) -> None:
         stream, comparer = self.page.stream, self._comparer
+        (self.page.toolbar.entered if on else self.page.toolbar.left)("Compare")
         if on and stream.settings.painter is not comparer:
             comparer.under = stream.settings.painter
         stream.change(painter=comparer if on else comparer.under)
         self._numbers.visible = on
         if not on:
             self._comparer.release()
+            self._divide()
+            self.page.toolbar.update(**{AWAY: False})
         else:
             index, self._next = self._nearest() if self._next is None else self._next, None
             self.page.go_to(self.page.session.views[index])
@@ -82,18 +132,42 @@ class ComparePanel(Panel):
             self._next = index
             self._on.value = True  # which calls _switch
 
+    def _go_to_nearest(self) -> None:
+        self.page.go_to(self.page.session.views[self._nearest()])
+
     def _nearest(self) -> int:
         """Index of the view nearest to the camera of the page, a turn by one radian counting like the radius."""
         pose, radius = self.page.pose(), self.page.extent.radius
         poses = poses_of(self.page.session.views)
         apart = np.linalg.norm(poses[:, :3, 3] - pose.position, axis=1) / radius
-        turn = np.arccos(np.clip(poses[:, :3, 2] @ pose.rotation[:, 2], -1, 1))
-        return int(np.argmin(apart + turn))
+        return int(np.argmin(apart + self._turns()))
+
+    def _turns(self) -> np.ndarray:
+        """Angles between the directions of view of the page and of the views, radians, [V]."""
+        directions = poses_of(self.page.session.views)[:, :3, 2]
+        return np.arccos(np.clip(directions @ self.page.pose().rotation[:, 2], -1, 1))
+
+    def _say_where(self, report: StreamReport) -> None:
+        """Says on the image what is compared, or that the camera stands at no view and which one is near."""
+        toolbar = self.page.toolbar
+        self._reports_away = 0 if self._comparer.name else self._reports_away + 1
+        away = self._reports_away >= PATIENCE
+        if toolbar.active[-1:] != ("Compare",):
+            pass  # the line is that of another tool
+        elif self._comparer.name and report.caption.startswith(f"{self._comparer.name}: "):
+            toolbar.say(str(report.caption))
+        elif away:
+            index = self._nearest()
+            name, degrees = self.page.session.views[index].name, math.degrees(self._turns()[index])
+            toolbar.say(f"The camera stands at no photograph: {name} is turned by {degrees:.0f}° from here.")
+        toolbar.update(**{AWAY: away})
 
     def report(self, report: StreamReport) -> None:
         """Shows name and scores of the view, and the colour bar of an error."""
         if not self._on.value:
             return
+        self._divide()
+        self._say_where(report)
         name = self._comparer.name
         if name and report.caption.startswith(f"{name}: PSNR "):
             legend = legend_of(report.caption)

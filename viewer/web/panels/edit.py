@@ -17,10 +17,12 @@ from luxel.viewer.edit import MODES, Document, operations
 from luxel.viewer.scene_loading.runs import unused_path
 from luxel.viewer.web.editing import TOOLS, SceneEditor, Tool, Workspace
 from luxel.viewer.web.images.stream import ClientStream
+from luxel.viewer.web.numerals import counted
 from luxel.viewer.web.panels.action_message import ActionMessage
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import as_text, table
 from luxel.viewer.web.session import Session, StaticSession
+from luxel.viewer.web.shell.toolbar import ToolbarAction, ToolbarTool
 
 log = logging.getLogger("luxel.viewer")
 
@@ -48,11 +50,10 @@ class EditPanel(Panel):
         self.editor = SceneEditor.of(session)
         self._tool: Tool | None = None
         self._numbers = gui.add_html("")
-        self._said = ActionMessage(gui)
+        self._said = ActionMessage(gui, lambda message: self.page.toolbar.say(message, "error"))
         self._message = self._said.line
         self._build_resume(gui)
         self._chosen = gui.add_dropdown("Tool", (OFF, *(tool.name for tool in TOOLS)))
-        self._hint = gui.add_markdown("", visible=False)
         self._mode = gui.add_dropdown("Selection", MODES, hint="How a new selection joins the old one")
         self._through = gui.add_checkbox(
             "Through", False, hint="Regions of the image also select primitives that others occlude"
@@ -64,6 +65,7 @@ class EditPanel(Panel):
         with gui.add_folder("Files", expand_by_default=False):
             self._build_files(gui)
         self._build_shortcuts(self.page.client.gui)
+        self._build_toolbar()
         self._chosen.on_update(lambda _: self._choose(self._chosen.value))
         self._mode.on_update(lambda _: setattr(self.page, "selection_mode", self._mode.value))
         self.editor.on_change(self.refresh)
@@ -172,6 +174,42 @@ class EditPanel(Panel):
             command = gui.add_command(label, hotkey=key, modifier=modifier)
             command.on_trigger(lambda _, action=action: self.run(action))
 
+    def _build_toolbar(self) -> None:
+        """The tools and what is done with a selection, on the image."""
+        bar = self.page.toolbar
+        for kind in TOOLS:
+            bar.add_tool(
+                ToolbarTool(
+                    kind.name,
+                    kind.name,
+                    kind.icon,
+                    kind.key,
+                    kind.hint,
+                    lambda name=kind.name: setattr(self._chosen, "value", name),
+                    lambda: setattr(self._chosen, "value", OFF),
+                )
+            )
+        for name, key, action in (
+            ("Delete", "Delete", _edit(operations.delete)),
+            ("Hide", "Shift+H", _edit(operations.hide)),
+            ("Solo", "Shift+O", _edit(operations.solo)),
+            ("Invert", "Shift+I", Document.invert),
+            ("Deselect", "Ctrl+Shift+A", Document.select_none),
+        ):
+            bar.add_action(ToolbarAction(name, name, key, lambda action=action: self.run(action), "selected"))
+        bar.add_action(ToolbarAction("Export", "Export", "", self._export_selection, "selected"))
+        for name, key, action, needs in (
+            ("Undo", "Ctrl+Z", Document.undo, "undo"),
+            ("Redo", "Ctrl+Y", Document.redo, "redo"),
+            ("Show all", "", _edit(operations.show_all), "hidden"),
+        ):
+            bar.add_action(
+                ToolbarAction(name, name, key, lambda action=action: self.run(action), needs, "tools")
+            )
+
+    def _export_selection(self) -> None:
+        self.guard(lambda: self.download(f"{SELECTION}.ply", selection=True))
+
     def attach(self, stream: ClientStream) -> None:
         """Nothing to connect: the editor changes what the session shows."""
 
@@ -185,10 +223,10 @@ class EditPanel(Panel):
         """Starts a tool instead of the active one."""
         if self._tool is not None:
             self._tool.show(False)
+            self.page.toolbar.left(self._tool.name)
         self._tool = self._tools.get(name)
-        self._hint.content = "" if self._tool is None else self._tool.hint
-        self._hint.visible = self._tool is not None
         if self._tool is not None:
+            self.page.toolbar.entered(self._tool.name)
             self.guard(lambda tool=self._tool: tool.show(True))
 
     def run(self, action: Callable[[Document], object]) -> None:
@@ -205,12 +243,19 @@ class EditPanel(Panel):
             lambda d: (d.numbers, d.history.undo_titles, d.history.redo_titles, tuple(d.state.sets))
         )
         noun = self.page.session.about.noun
-        rows = [("Selected", f"{numbers['selected']:,} {noun}"), ("Kept", f"{numbers['kept']:,}")]
+        rows = [("Selected", counted(numbers["selected"], noun)), ("Kept", f"{numbers['kept']:,}")]
         if numbers["hidden"]:
             rows.append(("Hidden", f"{numbers['hidden']:,}"))
         if problem := self.editor.problem:
             rows.append(("Autosave", problem))
         self._numbers.content = table(rows)
+        self.page.toolbar.update(
+            selected=numbers["selected"],
+            hidden=numbers["hidden"],
+            noun=noun,
+            undo=undo[-1] if undo else "",
+            redo=redo[0] if redo else "",
+        )
         for button, label, titles in (
             (self._undo, "Undo", list(undo[-1:])),
             (self._redo, "Redo", list(redo[:1])),
@@ -245,7 +290,7 @@ class EditPanel(Panel):
         suffix = Path(file).suffix if known is None else file[-len(known.suffix) :]
         path = unused_path(self.editor.save_folder, file.removesuffix(suffix), suffix)
         count = self.editor.run(lambda document: document.save(path, selection=selection))
-        self._said.say(as_text(f"Saved {count:,} {self.page.session.about.noun} in {path}"))
+        self._said.say(as_text(f"Saved {counted(count, self.page.session.about.noun)} in {path}"))
         return path
 
     def download(self, file: str, selection: bool = False) -> None:
@@ -260,6 +305,7 @@ class EditPanel(Panel):
             content = path.read_bytes()
         self.page.client.send_file_download(file, content, save_immediately=True)
         self._said.say(as_text(f"Downloaded {file}"))
+        self.page.toolbar.say(f"Downloaded {file}")
 
 
 def _edit(operation: Callable[..., Any]) -> Callable[[Document], object]:

@@ -9,14 +9,18 @@ from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import as_text, table
 from luxel.viewer.web.transport.figures import Figures
 
+WAITING = "No image yet"
+
 
 class FramePanel(Panel):
     """Frame rate, render time and size of the images, and why rendering fails if it does."""
 
     def build(self, gui: Any, order: float) -> None:
-        """Adds the numbers, and a line for errors above them."""
+        """Adds a line with the main numbers, which opens to all of them, and a line for errors above it."""
         self._error = gui.add_markdown("", visible=False, order=order)
-        self._numbers = gui.add_html(table([("FPS", "…")]), order=order)
+        self._line = gui.add_folder(WAITING, order=order, expand_by_default=False)
+        with self._line:
+            self._numbers = gui.add_html(table([("FPS", "…")]))
         self._shown = ("", "")
 
     def report(self, report: StreamReport) -> None:
@@ -30,6 +34,8 @@ class FramePanel(Panel):
         if report.caption:
             rows.append(("Shown", report.caption))
         numbers = table(rows)
+        if (line := line_of(report)) != self._line.label:
+            self._line.label = line
         error = f"**Rendering failed:** {as_text(report.error)}" if report.error else ""
         if numbers != self._shown[0]:
             self._numbers.content = numbers
@@ -44,6 +50,16 @@ class FramePanel(Panel):
         full = camera.image_width * self.page.stream.settings.resolution
         share = report.width / max(1.0, min(full, MAX_SIDE))
         return f" ({round(100 * share)} % while moving)" if report.fps and 0 < share < 0.85 else ""
+
+
+def line_of(report: StreamReport) -> str:
+    """The main numbers in a few words."""
+    if not report.width:
+        return WAITING
+    if not report.fps:
+        return f"At rest · {report.width:,} × {report.height:,}"
+    known = report.figures.latency_ms if report.figures is not None else None
+    return f"{report.fps:.0f} images/s · {report.render_ms if known is None else known:.0f} ms"
 
 
 def _stream_rows(figures: Figures | None) -> list[tuple[str, str]]:

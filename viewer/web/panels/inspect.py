@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from luxel.scenes.large_coordinates import Shift
+from luxel.viewer.web.numerals import number
 from luxel.viewer.web.page import Click
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import table
 from luxel.viewer.web.shading.shading import Sample
+from luxel.viewer.web.shell.toolbar import ToolbarTool
 
 MARKER = 0.005  # radius of the marker, in distances from the camera
 
@@ -31,9 +33,22 @@ class InspectPanel(Panel):
         self._numbers = gui.add_html("", visible=False, order=order)
         self._marker: Any = None
         self._switch.on_update(lambda _: self._set(self._switch.value))
+        self.page.toolbar.add_tool(
+            ToolbarTool(
+                "Inspect",
+                "Inspect",
+                "inspect",
+                "i",
+                "Click a point: its coordinates, depth and colour stand in the panel",
+                lambda: setattr(self._switch, "value", True),
+                lambda: setattr(self._switch, "value", False),
+                group="look",
+            )
+        )
 
     def _set(self, on: bool) -> None:
         self.listen(on)
+        (self.page.toolbar.entered if on else self.page.toolbar.left)("Inspect")
         if on:
             self._numbers.content = table([("Point", "click the image")])
         elif self._marker is not None:
@@ -63,7 +78,7 @@ def click_rows(click: Click, shift: Shift | None = None) -> list[tuple[str, str]
     rows = [("Pixel", "{:.0f}, {:.0f}".format(*click.pixel))]
     if click.point is not None:
         if shift is None:
-            rows.append(("Point", ", ".join(f"{value:.4g}" for value in click.point)))
+            rows.append(("Point", ", ".join(number(value) for value in click.point)))
         else:
             rows.append(
                 ("Point", ", ".join(f"{a + b:.10g}" for a, b in zip(click.point, shift, strict=True)))
@@ -76,7 +91,7 @@ def click_rows(click: Click, shift: Shift | None = None) -> list[tuple[str, str]
 def sample_rows(sample: Sample) -> list[tuple[str, str]]:
     """Label and text of what is known of one pixel of a scene, headed by its name where there are several."""
     rows = [("Scene", sample.name)] if sample.name else []
-    rows.append(("Depth", "–" if sample.depth is None else f"{sample.depth:.4g}"))
+    rows.append(("Depth", "–" if sample.depth is None else number(sample.depth)))
     rows.append(("Colour", "rgb({}, {}, {})".format(*(round(255 * c) for c in sample.rgb))))
     if sample.alpha is not None:
         rows.append(("Alpha", f"{sample.alpha:.3f}"))

@@ -22,6 +22,7 @@ from luxel.viewer.scene_loading.runs import unused_path
 from luxel.viewer.web.editing import SceneEditor
 from luxel.viewer.web.images.stream import ClientStream, StreamReport
 from luxel.viewer.web.inspection.object_ious import measure_ious, views_with_ids
+from luxel.viewer.web.numerals import counted
 from luxel.viewer.web.panels.action_message import ActionMessage
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import as_text
@@ -234,7 +235,7 @@ class ObjectsPanel(Panel):
         ious = self._ious if same else {}
         text = listed(counts, self._label, self.page.session.about.noun, ious)
         if problem is not None:
-            text = f'<div style="padding:0.3em 0.9em;font-size:0.85em">{html.escape(str(problem))}</div>'
+            text = f'<div style="padding:0.3em 0.9em;font-size:13px">{html.escape(str(problem))}</div>'
         if self._list.content != text:
             self._list.content = text
 
@@ -260,7 +261,7 @@ class ObjectsPanel(Panel):
         stem, rows = self._part(rest)
         path = unused_path(self.editor.save_folder, stem, suffix)
         count = self.editor.run(lambda document: document.save(path, rows=rows(document)))
-        self.message.say(as_text(f"Saved {count:,} {self.page.session.about.noun} in {path}"))
+        self.message.say(as_text(f"Saved {counted(count, self.page.session.about.noun)} in {path}"))
         return path
 
     def download(self, suffix: str, rest: bool = False) -> None:
@@ -289,7 +290,8 @@ def listed(counts: list[ObjectCount], chosen: int, noun: str, ious: Mapping[str,
     """
     if not counts:
         text = f"No objects yet: select {noun} and press “Add selection as an object”, or run luxel segment."
-        return f'<div style="padding:0.3em 0.9em;font-size:0.85em;opacity:0.65">{html.escape(text)}</div>'
+        style = "padding:0.3em 0.9em;font-size:13px;color:var(--mantine-color-dimmed)"
+        return f'<div style="{style}">{html.escape(text)}</div>'
     ious = ious or {}
     rows = []
     for count in counts:
@@ -299,7 +301,7 @@ def listed(counts: list[ObjectCount], chosen: int, noun: str, ious: Mapping[str,
         rows.append(_row(entry.colour, entry.name, " ".join(filter(None, cells)), count.share, style))
     rest = max(0.0, 1 - sum(count.share for count in counts))
     mean = f"mean IoU {100 * ious['mean']:.1f}" if "mean" in ious else ""
-    last = _row(None, "no object", mean, rest, "opacity:0.65")
+    last = _row(None, "no object", mean, rest, "color:var(--mantine-color-dimmed)")
     return _grid("".join(rows), "0.3em", "max-height:16em;overflow-y:auto") + _grid(last, "0")
 
 
@@ -307,7 +309,7 @@ def _grid(cells: str, above: str, style: str = "") -> str:
     """Rows of the list; the last one stays in sight where the others are scrolled."""
     return (
         '<div style="display:grid;grid-template-columns:auto 1fr auto auto;gap:0.15em 0.6em;align-items:center;'
-        f'font-size:0.85em;padding:{above} 0.9em 0.15em;{style}">{cells}</div>'
+        f'font-size:13px;padding:{above} 0.9em 0.15em;{style}">{cells}</div>'
     )
 
 
@@ -317,7 +319,7 @@ def _row(colour: tuple[int, int, int] | None, name: str, state: str, share: floa
     return (
         f'<span style="width:0.9em;height:0.9em;border-radius:0.2em;{swatch}"></span>'
         f'<span style="overflow-wrap:anywhere;{style}">{html.escape(name)}</span>'
-        f'<span style="opacity:0.65">{html.escape(state)}</span>'
+        f'<span style="color:var(--mantine-color-dimmed)">{html.escape(state)}</span>'
         f'<span style="text-align:right;font-variant-numeric:tabular-nums;{style}">{100 * share:.1f} %</span>'
     )
 

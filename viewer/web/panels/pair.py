@@ -44,7 +44,9 @@ class PairPanel(Panel):
             visible=bool(session.problems),
         )
         mode = gui.add_dropdown("Image", (BESIDE, DIFFERENCE), hint="Difference: right minus left")
-        split = gui.add_slider("Line", 0, 100, 1, 50, hint="Percent of the width that the left scene takes")
+        split = gui.add_slider(
+            "Line", 0.0, 100.0, 0.1, 50.0, hint="Percent of the width that the left scene takes"
+        )
         scale = gui.add_slider(
             "Error scale",
             0.01,
@@ -66,6 +68,7 @@ class PairPanel(Panel):
 
         mode.on_update(choose)
         split.on_update(lambda _: self._set(split=split.value / 100))
+        self._line = split
         scale.on_update(lambda _: self._set(scale=float(scale.value)))
         swap.on_click(lambda _: self._set(swapped=not self._painter.swapped))
         fit.on_click(lambda _: self._fit_camera(self._painter.sides[FIT.index(fit.value)]))
@@ -73,6 +76,7 @@ class PairPanel(Panel):
     def attach(self, stream: ClientStream) -> None:
         """Draws both scenes from now on."""
         stream.change(painter=self._painter)
+        self._divide()
         for side in self._session.sides:
             if len(side.session.training_views):
                 self._coverages.append(coverage_of(side.session))
@@ -81,7 +85,22 @@ class PairPanel(Panel):
     def _set(self, **choices: Any) -> None:
         for name, value in choices.items():
             setattr(self._painter, name, value)
+        self._divide()
         self.page.stream.redraw()
+
+    def _divide(self) -> None:
+        """Shows the line on the image, which has the names of the scenes, or hides it."""
+        painter, divider = self._painter, self.page.divider
+        if painter.difference:
+            divider.hide(self)
+            return
+        divider.show(
+            self,
+            lambda value: setattr(self._line, "value", round(100 * value, 1)),
+            value=painter.split,
+            left="",
+            right="",
+        )
 
     def _redraw(self) -> None:
         if self.page.stream.settings.output in VIEW_OUTPUTS:

@@ -36,7 +36,10 @@ class StatisticsPanel(Panel):
     def build(self, gui: Any, order: float) -> None:
         """Adds the switch and the drawings."""
         self._on = gui.add_checkbox(
-            "Histograms", False, hint=f"Computed anew every {REFRESH:.0f} s at most, while something changes"
+            "Histograms",
+            False,
+            hint="Heights are square roots of the counts; "
+            f"computed anew every {REFRESH:.0f} s at most, while something changes",
         )
         self._drawings = gui.add_html("", visible=False)
         self._key: Any = None

@@ -13,8 +13,15 @@ from luxel.viewer.web.panels.text import as_text
 from luxel.viewer.web.session import Session
 
 PATIENCE = 60.0  # seconds; the change waits for the end of a step, and of a checkpoint
-# Options that come first.
-FIRST = ("steps", "target_psnr", "target_minutes", "target_frame_ms", "target_gigabytes", "max_gaussians")
+# The common options in plain words; all others have their names of the configuration.
+COMMON = {
+    "Length, steps": "steps",
+    "End at PSNR, dB": "target_psnr",
+    "End after, minutes": "target_minutes",
+    "End at render time, ms": "target_frame_ms",
+    "End at memory, GB": "target_gigabytes",
+    "Most primitives": "max_gaussians",
+}
 LEFT_OUT = {"steps_by_size", "seed", "batch"}  # numbers that make another run of it
 GROUPS = ("rates", "loss", "strategy", "checkpoints")
 NONE = "none"
@@ -45,15 +52,28 @@ class SteeringPanel(SharedPanel):
 
     def _build_options(self, gui: Any) -> None:
         values = options_of(self._run.config.to_dict())
-        self._option = gui.add_dropdown("Option", tuple(values), initial_value="steps")
+        self._option = gui.add_dropdown("Option", tuple(COMMON), initial_value=next(iter(COMMON)))
+        self._all = gui.add_checkbox(
+            "All options", False, hint="Also the numbers of the optimizer, by their names in config.json"
+        )
         self._value = gui.add_text("Value", shown(values["steps"]), hint="A number, or none for no limit")
         apply = gui.add_button("Apply", hint="Changes the option after the present step")
+        self._all.on_update(lambda _: self._offer())
         self._option.on_update(lambda _: self._show_value())
         apply.on_click(lambda _: self._apply())
 
+    def _offer(self) -> None:
+        """Offers the common options, or these and all others; one that is no longer offered is left."""
+        assert self._option is not None
+        others = [name for name in options_of(self._run.config.to_dict()) if name not in COMMON.values()]
+        self._option.options = (*COMMON, *(others if self._all.value else ()))
+        self._show_value()
+
     def _show_value(self) -> None:
         assert self._option is not None and self._value is not None
-        self._value.value = shown(options_of(self._run.config.to_dict()).get(self._option.value))
+        label = str(self._option.value)
+        name = COMMON.get(label, label)
+        self._value.value = shown(options_of(self._run.config.to_dict()).get(name))
 
     def _press(self, button: str) -> None:
         """Does what a button says, and tells the result."""
@@ -61,18 +81,19 @@ class SteeringPanel(SharedPanel):
         actions: dict[str, Callable[[], str]] = {
             "One step": lambda: run.step_once() or "",
             "Save": lambda: saved(run.between_steps(run.save_checkpoint).result(PATIENCE)),
-            "End": lambda: run.request_stop() or "the run ends after the present step",
+            "End": lambda: run.request_stop() or "The run ends after the present step.",
         }
         self._tell(actions.get(button, lambda: ""))
 
     def _apply(self) -> None:
         assert self._option is not None and self._value is not None
-        name, text = str(self._option.value), str(self._value.value)
+        label, text = str(self._option.value), str(self._value.value)
+        name = COMMON.get(label, label)
 
         def change() -> str:
             value = parsed(text, options_of(self._run.config.to_dict()).get(name))
             self._run.between_steps(lambda: self._run.reconfigure({name: value})).result(PATIENCE)
-            return f"{name} = {shown(value)} from step {self._run.steps_done:,} on"
+            return f"{label}: {shown(value)} from step {self._run.steps_done:,} on"
 
         self._tell(change)
         self._show_value()
@@ -84,18 +105,18 @@ class SteeringPanel(SharedPanel):
         except LuxelError as error:
             message = f"{error.problem} {error.remedy}"
         except TimeoutError:
-            message = f"not done within {PATIENCE:.0f} s; it happens when the present step ends"
+            message = f"Not done within {PATIENCE:.0f} s; it happens when the present step ends"
         self._note.content = as_text(message)
 
 
 def saved(path: Path | None) -> str:
     """What is said of a checkpoint; None: it could not be written."""
-    return "the checkpoint could not be written" if path is None else f"saved {path.name}"
+    return "The checkpoint could not be written." if path is None else f"Saved {path.name}."
 
 
 def options_of(config: dict[str, Any]) -> dict[str, float | int | None]:
     """The options that a page may change, by dotted name: numbers of a configuration as plain values."""
-    out: dict[str, float | int | None] = {name: config.get(name) for name in FIRST}
+    out: dict[str, float | int | None] = {name: config.get(name) for name in COMMON.values()}
     parts = [("", config), *((f"{group}.", config.get(group) or {}) for group in GROUPS)]
     for prefix, values in parts:
         for name, value in values.items():
@@ -115,7 +136,7 @@ def parsed(text: str, present: float | int | None) -> float | int | None:
     Raises:
         LuxelError: it is no finite number.
     """
-    words = text.strip()
+    words = text.strip().replace(",", "")  # 30,000
     if words.lower() in (NONE, "") and present is None:
         return None
     if words.lower() == NONE:

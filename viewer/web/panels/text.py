@@ -9,14 +9,14 @@ from collections.abc import Sequence
 def table(rows: Sequence[tuple[str, str]]) -> str:
     """Rows of label and value as HTML that fits a narrow panel."""
     cells = "".join(
-        f'<span style="opacity:0.65">{html.escape(label)}</span>'
+        f'<span style="color:var(--mantine-color-dimmed)">{html.escape(label)}</span>'
         f'<span style="text-align:right;overflow-wrap:anywhere;font-variant-numeric:tabular-nums">'
         f"{html.escape(value)}</span>"
         for label, value in rows
     )
     return (
         '<div style="display:grid;grid-template-columns:auto 1fr;gap:0.15em 0.8em;'
-        f'font-size:0.85em;line-height:1.35;padding:0.3em 0.9em">{cells}</div>'
+        f'font-size:13px;line-height:1.5;padding:0.3em 12px">{cells}</div>'
     )
 
 

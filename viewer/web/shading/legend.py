@@ -36,7 +36,7 @@ class Legend(NamedTuple):
         """The bar with its labels, as wide as a panel."""
         stops = ", ".join("rgb({:.0f},{:.0f},{:.0f})".format(*colour) for colour in self.palette)
         return (
-            '<div style="padding:0.1em 0.9em 0.4em;font-size:0.8em">'
+            '<div style="padding:0.1em 0.9em 0.4em;font-size:13px">'
             f'<div style="height:0.7em;border-radius:0.2em;background:linear-gradient(90deg,{stops})"></div>'
             '<div style="display:flex;justify-content:space-between;font-variant-numeric:tabular-nums">'
             f"<span>{html.escape(self.low)}</span><span>{html.escape(self.high)}</span></div></div>"

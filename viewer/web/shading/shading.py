@@ -81,6 +81,7 @@ class Output(NamedTuple):
         about: what the colours mean, a sentence for help texts.
         measure: (frame, scene as it was rendered, camera, settings) -> the frame with what ``shade`` needs besides;
             None: the frame.
+        ranged: whether its colours span the range of values in the image.
     """
 
     shade: Callable[[Any, Tensor], tuple[Tensor, str]]
@@ -90,6 +91,7 @@ class Output(NamedTuple):
     shape: Callable[[Any, float], Any] | None = None
     raster: dict[str, Any] = {}  # noqa: RUF012
     measure: Callable[[Any, Scene, Camera, DisplaySettings], Any] | None = None
+    ranged: bool = False
 
 
 _FLAT = {"sh_degree": 0, "antialiased": False}
@@ -101,11 +103,15 @@ DEPTH = ("depth", "median_depth")
 OUTPUTS = {
     "colour": Output(_colour, "the image"),
     "alpha": Output(_alpha, "coverage, black to white", ("alpha",)),
-    "depth": Output(_depth, "mean distance along the optical axis", ("alpha", "depth")),
+    "depth": Output(_depth, "mean distance along the optical axis", ("alpha", "depth"), ranged=True),
     "normals": Output(_normals, "directions of surfaces", ("alpha", "normal")),
-    "count": Output(_count, "primitives that contribute to a pixel", ("count",)),
+    "count": Output(_count, "primitives that contribute to a pixel", ("count",), ranged=True),
     "overdraw": Output(
-        _count, "primitives that reach a pixel, hidden ones too", shape=footprints, raster={"count": True}
+        _count,
+        "primitives that reach a pixel, hidden ones too",
+        shape=footprints,
+        raster={"count": True},
+        ranged=True,
     ),
     "shaded": Output(
         _colour, "the surface without its colours, lit from the camera", options={"shaded": True}
@@ -130,7 +136,9 @@ def _label(frame: Any, scene: Scene, camera: Camera, settings: DisplaySettings) 
 
 # Outputs of static scenes with training cameras; `DisplaySettings.seen` counts the views.
 VIEW_OUTPUTS = {
-    "seen by": Output(shade_visibility, "training views that see the surface", DEPTH, measure=_count_seen),
+    "seen by": Output(
+        shade_visibility, "training views that see the surface", DEPTH, measure=_count_seen, ranged=True
+    ),
 }
 
 # Outputs of scenes that can be edited; `DisplaySettings.objects` has the objects.
@@ -178,6 +186,10 @@ class Painter(Protocol):
 
     def paint(self, scene: Scene, camera: Camera, settings: DisplaySettings) -> tuple[Tensor, str] | None:
         """An image and its caption, as `draw` returns them; None: the output of the page is rendered."""
+        ...
+
+    def in_films(self) -> Painter | None:
+        """What draws the frames of films and the still images of the page; None: the output of the page is rendered."""
         ...
 
     def sample(

@@ -6,13 +6,17 @@ Page to server, JSON text of at most MAX_MESSAGE characters:
   moved the control;
 * ``{"type": "seek", "time": t}``: the time of a dynamic scene;
 * ``{"type": "act", "name": "reset"}``: one of ACTIONS;
+* ``{"type": "tool", "name": "lasso"}``: a tool of the toolbar is started, or stopped if it is active; an empty name
+  stops the one that was started last;
+* ``{"type": "press", "name": "delete"}``: a button of the toolbar;
+* ``{"type": "divide", "value": v}``: the line between what is compared was dragged, in [0, 1];
 * ``{"type": "focus", "u": u, "v": v, "double": false}``: flies to the point that is visible at a position in the image,
   from (0, 0) at the upper left to (1, 1) at the lower right corner; ``double``: by a double click, which a tool may
   need.
 
 Server to page, JSON text: objects whose ``type`` is ``hello`` (first, see `PageShell.hello`), ``values`` (retained
-controls that have changed, by name) or ``state`` (see `PageShell.state`). Of one type only the newest is sent, so that
-nothing queues on a slow link.
+controls that have changed, by name), ``state`` (see `PageShell.state`) ``toolbar`` (see `Toolbar.state`) or
+``divider`` (see `Divider.state`). Of one type only the newest is sent, so that nothing queues on a slow link.
 """
 
 from __future__ import annotations
@@ -51,6 +55,27 @@ class ActionMessage:
 
 
 @dataclass(frozen=True)
+class ToolMessage:
+    """A tool of the toolbar is chosen; not checked yet. An empty name: the active one is left."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class PressMessage:
+    """A button of the toolbar is pressed; not checked yet."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class DivideMessage:
+    """The line between what is compared was dragged, in [0, 1]."""
+
+    value: float
+
+
+@dataclass(frozen=True)
 class FocusMessage:
     """Flies to what is visible at (u, v) of the image, both in [0, 1]; ``double``: by a double click."""
 
@@ -59,7 +84,9 @@ class FocusMessage:
     double: bool
 
 
-ShellMessage = SetMessage | SeekMessage | ActionMessage | FocusMessage
+ShellMessage = (
+    SetMessage | SeekMessage | ActionMessage | ToolMessage | PressMessage | DivideMessage | FocusMessage
+)
 
 
 def parse_shell(message: str | bytes) -> ShellMessage:
@@ -76,6 +103,10 @@ def parse_shell(message: str | bytes) -> ShellMessage:
         return SeekMessage(number(fields.get("time"), "time", -1e12, 1e12))
     if kind == "act" and name in ACTIONS:
         return ActionMessage(str(name))
+    if kind in ("tool", "press") and isinstance(name, str) and len(name) <= MAX_NAME:
+        return ToolMessage(name) if kind == "tool" else PressMessage(name)
+    if kind == "divide":
+        return DivideMessage(number(fields.get("value"), "value", 0, 1))
     if kind == "focus":
         return FocusMessage(
             number(fields.get("u"), "u", 0, 1),

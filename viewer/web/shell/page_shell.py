@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any
-
-import numpy as np
 
 from luxel.viewer.web.access.control_values import Refused, checked_value
 from luxel.viewer.web.images.stream import StreamReport
 from luxel.viewer.web.navigate import MAX_SIDE
 from luxel.viewer.web.page import Page
 from luxel.viewer.web.panels.panel import Panel
-from luxel.viewer.web.shell.messages import ActionMessage, FocusMessage, SeekMessage, SetMessage, ShellMessage
+from luxel.viewer.web.shell.messages import (
+    ActionMessage,
+    DivideMessage,
+    FocusMessage,
+    PressMessage,
+    SeekMessage,
+    SetMessage,
+    ShellMessage,
+    ToolMessage,
+)
+from luxel.viewer.web.shell.start_view import scene_key
 
 log = logging.getLogger("luxel.viewer")
 
@@ -40,13 +47,23 @@ class PageShell:
         for handle in self._controls.values():
             handle.on_update(lambda _: self._send({"type": "values", "values": self.values()}))
         page.on_report(self.report)
+        page.toolbar.on_change(self._show_toolbar)
+        page.divider.on_change(self._show_divider)
 
     def connect(self, send: Send) -> None:
         """Sends through ``send`` from now on, first what the page needs to know."""
         self._send = send
         send(self.hello())
+        self._show_toolbar()
+        self._show_divider()
         self._state = {}
         self.report(self._page.stream.last_report)
+
+    def _show_toolbar(self) -> None:
+        self._send({"type": "toolbar", **self._page.toolbar.state()})
+
+    def _show_divider(self) -> None:
+        self._send({"type": "divider", **self._page.divider.state()})
 
     def disconnect(self, send: Send) -> None:
         """Stops sending through ``send``."""
@@ -64,7 +81,7 @@ class PageShell:
         output = self._controls.get("Show/Output")
         return {
             "type": "hello",
-            "scene": scene_key(page),
+            "scene": scene_key(session, page.extent),
             "name": session.name,
             "radius": page.extent.radius,
             "flat": session.about.flat,
@@ -72,6 +89,7 @@ class PageShell:
             "times": session.times,
             "outputs": [] if output is None else list(output.options),
             "values": self.values(),
+            "toolbar": page.toolbar.describe(),
             "commands": commands_of(page.client.gui),
         }
 
@@ -110,6 +128,12 @@ class PageShell:
         elif isinstance(message, FocusMessage):
             if not (message.double and self._page.clickable):
                 self._page.focus(message.u, message.v)
+        elif isinstance(message, ToolMessage):
+            self._page.toolbar.choose(message.name)
+        elif isinstance(message, PressMessage):
+            self._page.toolbar.run(message.name)
+        elif isinstance(message, DivideMessage):
+            self._page.divider.move(message.value)
         elif isinstance(message, ActionMessage):
             self._act(message.name)
 
@@ -160,14 +184,6 @@ def commands_of(gui: Any) -> list[tuple[str, str]]:
             keys = [*(handle.modifier or "").replace("cmd/ctrl", "ctrl").split("+"), handle.hotkey]
             listed.append((" ".join(key.capitalize() for key in keys if key), handle.label))
     return listed
-
-
-def scene_key(page: Page) -> str:
-    """A key under which a browser keeps views: the same for a scene, also after the viewer was started again."""
-    extent = page.extent
-    position = np.round([*extent.centre, extent.radius], 2).tolist()
-    text = f"{page.session.name} {page.session.about.noun} {position if page.session.views else ''}"
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _discard(message: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """What the viewer serves next to viser on viser's port: scripts, images, and the websockets of the image streams.
 
-viser's page is a single file. One script of ours is put in front of its own; it runs before them.
+viser's page is a single file, which is taken apart. Scripts of ours are put in front of its own; they run before them.
 """
 
 from __future__ import annotations
@@ -12,19 +12,46 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+import viser
+import zstandard
 from websockets.datastructures import Headers
 from websockets.http11 import Response
 
+from luxel.viewer.web.transport.viser_page import unpack
 from luxel.viewer.web.transport.wire import STREAM_PATH
 
 STATIC = Path(__file__).with_name("static")
 PREFIX = "/luxel/"
-TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
+TYPES = {
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".wasm": "application/wasm",
+}
+VISER_PAGE = Path(viser.__file__).parent / "client" / "build" / "index.html"
+ZSTD_LEVEL = 9  # of viser's script: 0.2 s, a tenth smaller than by gzip
+MODULES = (
+    *("camera", "canvas", "client", "video"),
+    *(
+        "divider",
+        "focus",
+        "folders",
+        "help",
+        "icons",
+        "keep",
+        "keys",
+        "link",
+        "mend",
+        "page",
+        "status",
+        "toolbar",
+    ),
+    "view",
+)  # that the two modules of the page import, asked for at the same time as those
 SCRIPTS = (
-    b'<script src="/luxel/hook.js"></script><script src="/luxel/shell-start.js"></script>'
-    b'<script src="/luxel/first.js"></script>'
-    b'<script type="module" src="/luxel/stream.js"></script><script type="module" src="/luxel/shell.js"></script>'
-)
+    '<script src="/luxel/hook.js"></script>'
+    + "".join(f'<link rel="modulepreload" href="/luxel/{name}.js">' for name in MODULES)
+    + '<script type="module" src="/luxel/stream.js"></script><script type="module" src="/luxel/shell.js"></script>'
+).encode()
 
 
 class WebsocketHandler(Protocol):
@@ -33,6 +60,32 @@ class WebsocketHandler(Protocol):
     async def handle(self, connection: Any) -> None:
         """Serves one websocket until it closes."""
         ...
+
+
+class File:
+    """A file that is served, compressed as the browser wants it.
+
+    Args:
+        kind: MIME type.
+        content: of the file.
+        fixed: whether the name changes with the content, so that browsers may store it for good.
+    """
+
+    def __init__(self, kind: str, content: bytes, fixed: bool = False) -> None:
+        self._kind, self._cache = kind, "private, max-age=31536000, immutable" if fixed else "no-cache"
+        self._encoded = {"": content, "gzip": gzip.compress(content, 9)}
+        if fixed:
+            self._encoded["zstd"] = zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress(content)
+
+    def answer(self, accepted: str) -> Response:
+        """The response to a browser with such an Accept-Encoding."""
+        offered = {part.split(";")[0].strip() for part in accepted.split(",")}
+        encoding = next((name for name in ("zstd", "gzip") if name in offered and name in self._encoded), "")
+        response = _response(http.HTTPStatus.OK, self._encoded[encoding], self._kind, self._cache)
+        response.headers["Vary"] = "Accept-Encoding"
+        if encoding:
+            response.headers["Content-Encoding"] = encoding
+        return response
 
 
 class Routes:
@@ -44,6 +97,7 @@ class Routes:
         folders: with further scripts.
         images: functions that make JPEG files, by path; each takes the query of the request and returns None while
             there is no image yet, raises ValueError for another query and LookupError if there will be none.
+        head: HTML that comes before our scripts in the head of viser's page.
     """
 
     def __init__(
@@ -52,15 +106,23 @@ class Routes:
         handlers: Mapping[str, WebsocketHandler] | None = None,
         folders: Sequence[Path] = (),
         images: Mapping[str, Callable[[str], bytes | None]] | None = None,
+        head: bytes = b"",
     ) -> None:
+        self._head = head + SCRIPTS
         self._images = dict(images or {})
         self._handlers = {STREAM_PATH: streams, **(handlers or {})}
         # A fixed list: a request never becomes the name of a file.
         self._files = {
-            PREFIX + path.name: (TYPES[path.suffix], path.read_bytes())
+            PREFIX + path.name: File(TYPES[path.suffix], path.read_bytes())
             for folder in (STATIC, *folders)
             for path in folder.iterdir()
             if path.suffix in TYPES
+        }
+        self._packed = VISER_PAGE.read_bytes() if VISER_PAGE.is_file() else b""
+        self._page = unpack(self._packed)
+        self._files |= {
+            PREFIX + name: File(TYPES[Path(name).suffix], content, fixed=True)
+            for name, content in self._page.files.items()
         }
         self._pages: dict[bool, tuple[bytes, bytes]] = {}  # by whether compressed: viser's page, ours
 
@@ -72,7 +134,7 @@ class Routes:
             if request.headers.get("Upgrade", "").lower() == "websocket":
                 return None if path in self._handlers else inner(connection, request)
             if path.startswith(PREFIX):
-                return self._image(path, query) if path in self._images else self._file(path)
+                return self._image(path, query) if path in self._images else self._file(path, request)
             response = inner(connection, request)
             if path in ("/", "/index.html") and response is not None and response.status_code == 200:
                 self._add_scripts(response)
@@ -92,11 +154,10 @@ class Routes:
 
         return serve
 
-    def _file(self, path: str) -> Response:
+    def _file(self, path: str, request: Any) -> Response:
         if path not in self._files:
             return _response(http.HTTPStatus.NOT_FOUND)
-        kind, content = self._files[path]
-        return _response(http.HTTPStatus.OK, content, kind)
+        return self._files[path].answer(request.headers.get("Accept-Encoding", ""))
 
     def _image(self, path: str, query: str) -> Response:
         try:
@@ -116,7 +177,8 @@ class Routes:
         before, ours = self._pages.get(compressed, (None, b""))
         if before != body:
             page = gzip.decompress(body) if compressed else body
-            page = page.replace(b"<head>", b"<head>" + SCRIPTS, 1)
+            page = self._page.html if page == self._packed else page
+            page = page.replace(b"<head>", b"<head>" + self._head, 1)
             ours = gzip.compress(page, 6) if compressed else page
             self._pages[compressed] = (body, ours)
         response.body = ours
@@ -125,6 +187,8 @@ class Routes:
         response.headers["Cache-Control"] = "no-cache"
 
 
-def _response(status: http.HTTPStatus, content: bytes = b"", kind: str = "text/plain") -> Response:
-    headers = {"Content-Type": kind, "Content-Length": str(len(content)), "Cache-Control": "no-cache"}
+def _response(
+    status: http.HTTPStatus, content: bytes = b"", kind: str = "text/plain", cache: str = "no-cache"
+) -> Response:
+    headers = {"Content-Type": kind, "Content-Length": str(len(content)), "Cache-Control": cache}
     return Response(status, status.phrase, Headers(headers), content)

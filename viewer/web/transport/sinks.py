@@ -22,6 +22,7 @@ from luxel.viewer.web.transport.wire import DisplayedMessage, ImageHeader
 
 log = logging.getLogger("luxel.viewer")
 
+STREAM_PATIENCE = 2.0  # seconds that the first image waits for a page that was asked to connect
 IN_FLIGHT = 2  # images that may be on their way to a page
 
 Post = Callable[[bytes, Callable[[], None]], None]
@@ -83,6 +84,7 @@ class StreamSink:
         self._still_encoder = ThreadPoolExecutor(1, thread_name_prefix="luxel-encode-still")
         self._changed = threading.Condition()
         self._post: Post | None = None
+        self._closed = False
         self._number = 0  # of the newest image
         self._not_displayed: set[int] = set()  # being encoded, or not acknowledged
         self._unsent: set[int] = set()  # not yet taken by the network
@@ -135,6 +137,11 @@ class StreamSink:
             self._changed.wait_for(
                 lambda: self._post is None or len(self._not_displayed | self._unsent) < IN_FLIGHT
             )
+
+    def wait_for_connection(self, seconds: float) -> None:
+        """Returns when there is a connection, the page was closed, or so many seconds have passed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._post is not None or self._closed, seconds)
 
     def send(self, image: np.ndarray | Tensor, quality: int, info: FrameInfo) -> None:
         """Sends an image, uint8 [H, W, 3], as JPEG of ``quality`` or, from 100 on, as PNG."""
@@ -211,7 +218,7 @@ class StreamSink:
     def close(self) -> None:
         """Ends the connection and the threads."""
         with self._changed:
-            self._post = None
+            self._post, self._closed = None, True
             self._forget()
         for pool in (self._encoder, self._still_encoder):
             pool.shutdown(wait=False, cancel_futures=True)
@@ -276,6 +283,12 @@ class PageSink:
         self.stream = StreamSink()
         self._viser = ViserSink(client)
         self._viser_image = False  # whether viser draws an image over those of the stream
+        self._patience = 0.0
+
+    def expect_stream(self) -> None:
+        """The page was asked to connect: its first image waits for that, up to STREAM_PATIENCE, and not in vain for
+        viser's drawing, which takes a page longer."""
+        self._patience = STREAM_PATIENCE
 
     @property
     def takes_tensors(self) -> bool:
@@ -284,6 +297,9 @@ class PageSink:
 
     def wait(self) -> None:
         """Returns when the page is ready for the next image."""
+        if self._patience and not self.stream.connected:
+            self.stream.wait_for_connection(self._patience)
+        self._patience = 0.0
         (self.stream if self.stream.connected else self._viser).wait()
 
     def send(self, image: np.ndarray | Tensor, quality: int, info: FrameInfo) -> None:

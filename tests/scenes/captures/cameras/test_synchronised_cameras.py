@@ -19,7 +19,7 @@ from luxel.scenes.captures.formats.colmap_writing import save_colmap
 from luxel.scenes.captures.lenses.lens import Lens
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.synthetic.toy import ring_cameras
-from luxel.viewer.video import write_video
+from luxel.viewer.films.film import write_film
 
 SIZE = (64, 48)
 COUNT, FRAMES, RATE = 4, 10, 8
@@ -33,7 +33,7 @@ def shade(camera: int, frame: int) -> np.ndarray:
 def write_films(folder: Path, counts: tuple[int, ...] = (FRAMES,) * COUNT) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for camera, count in enumerate(counts):
-        write_video(folder / f"cam{camera:02d}.mp4", [shade(camera, f) for f in range(count)], RATE)
+        write_film(folder / f"cam{camera:02d}.mp4", [shade(camera, f) for f in range(count)], RATE)
 
 
 def write_folders(folder: Path, counts: tuple[int, ...] = (FRAMES,) * COUNT) -> None:
@@ -229,7 +229,7 @@ def test_a_film_without_frames_among_unpadded_names_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for camera in range(11):
-        write_video(tmp_path / f"cam{camera}.mp4", [shade(camera % 4, 0)] * 2, RATE)
+        write_film(tmp_path / f"cam{camera}.mp4", [shade(camera % 4, 0)] * 2, RATE)
     np.save(tmp_path / "poses_bounds.npy", np.stack([llff_row(camera) for camera in ring_cameras(11)]))
     monkeypatch.setattr(Film, "frames", lambda film: iter(()))
     with pytest.raises(CaptureError, match=r"cam0\.mp4: there are no frames in this film"):

@@ -27,7 +27,7 @@ from luxel.scenes.captures.images.video_frames import (
 from luxel.scenes.captures.poses import sfm
 from luxel.scenes.synthetic.captures.courtyard import courtyard_scene
 from luxel.scenes.synthetic.toy import as_bytes
-from luxel.viewer.video import write_video
+from luxel.viewer.films.film import write_film
 
 
 def texture(shift: int, blur: float = 0.0, size: tuple[int, int] = (96, 64)) -> np.ndarray:
@@ -68,7 +68,7 @@ def moving(tmp_path: Path) -> Path:
     """24 frames at 8 a second: frame 5 is blurred, frames 10 to 12 are the same."""
     shifts = [3 * (10 if 10 <= i <= 12 else i) for i in range(24)]
     images = [texture(shift, 4.0 if i == 5 else 0.0) for i, shift in enumerate(shifts)]
-    write_video(tmp_path / "walk.mp4", images, 8)
+    write_film(tmp_path / "walk.mp4", images, 8)
     return tmp_path / "walk.mp4"
 
 
@@ -86,7 +86,7 @@ def test_frames_of_a_file(moving: Path) -> None:
 
 def test_colours_are_those_of_the_video(tmp_path: Path) -> None:
     colours = ((220, 30, 40), (20, 200, 60), (40, 50, 210), (128, 128, 128))
-    write_video(tmp_path / "flat.mp4", [np.full((64, 96, 3), colour, np.uint8) for colour in colours], 8)
+    write_film(tmp_path / "flat.mp4", [np.full((64, 96, 3), colour, np.uint8) for colour in colours], 8)
     frames = decode_frames(tmp_path / "flat.mp4", [measure(i) for i in range(4)])
     for (_, pixels), colour in zip(frames, colours, strict=True):
         assert np.abs(pixels.mean((0, 1)) - colour).max() < 3
@@ -157,7 +157,7 @@ def test_what_is_no_usable_video_is_refused(tmp_path: Path, moving: Path) -> Non
         stream.width, stream.height, stream.pix_fmt = 96, 64, "yuv420p"
         container.start_encoding()
     refused(tmp_path / "empty.avi", "there are no frames in this video")
-    write_video(tmp_path / "still.mp4", [texture(0)] * 20, 8)
+    write_film(tmp_path / "still.mp4", [texture(0)] * 20, 8)
     refused(tmp_path / "still.mp4", "only 1 of 20 frames can be used")
     refused(tmp_path, "there are 7 videos")
     with pytest.raises(scenes.CaptureError, match=r"megapixels; the limit is 0\.001"):
@@ -189,7 +189,7 @@ def test_poses_of_a_video_of_a_made_up_place(tmp_path: Path, monkeypatch: pytest
     smooth = [Image.fromarray(image).filter(ImageFilter.GaussianBlur(3)) for image in images]
     (tmp_path / "folder").mkdir()
     path = tmp_path / "folder" / "courtyard.mp4"
-    write_video(
+    write_film(
         path, [image for pair in zip(images, map(np.asarray, smooth), strict=True) for image in pair], 10
     )
     capture = scenes.open(tmp_path / "folder", cache_dir=tmp_path / "cache", frames=28)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from luxel.render.geometry.camera import Camera, Pixels
-from luxel.scenes.captures.initial_points.random_points import visible_points
+from luxel.scenes.captures.initial_points.carving import visible_points
 
 
 def cut_outs(count: int, side: int) -> list[tuple[Camera, Pixels]]:

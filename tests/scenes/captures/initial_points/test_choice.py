@@ -11,8 +11,8 @@ import torch
 
 import luxel.scenes as scenes
 from luxel.render.geometry.camera import Camera, Pixels, Points
-from luxel.scenes.captures.checks import inspect
-from luxel.scenes.captures.initial_points import choice, random_points, triangulation_cache
+from luxel.scenes.captures.checks import inspect, inspection
+from luxel.scenes.captures.initial_points import carving, choice, random_points, triangulation_cache
 from luxel.scenes.captures.initial_points.origins import (
     OF_CAPTURE,
     POINT_USES,
@@ -20,6 +20,7 @@ from luxel.scenes.captures.initial_points.origins import (
     SWEPT,
     TRIANGULATED,
 )
+from luxel.viewer.cli import main
 from luxel.viewer.commands.inspect import Inspect, facts_of
 from luxel.viewer.commands.train import Train
 from luxel.viewer.scene_loading.capture_options import Origin
@@ -89,8 +90,7 @@ def test_random_points_are_in_several_views(posed: Path) -> None:
     capture = scenes.open(posed, points="random")
     looked = [(view.camera, view.read()) for view in capture.views]
     assert (
-        random_points.visible_points(capture.points.xyz.astype(float), looked, carve=False, least=2).mean()
-        > 0.999
+        carving.visible_points(capture.points.xyz.astype(float), looked, carve=False, least=2).mean() > 0.999
     )
 
 
@@ -156,7 +156,43 @@ def test_cutouts_begin_with_random_points_in_their_hull(
     capture = scenes.open(cutout_toy)
     assert capture.cutout and capture.points_from == RANDOM and not capture.warnings
     looked = [(view.camera, view.read()) for view in capture.train]
-    assert (
-        random_points.visible_points(capture.points.xyz.astype(float), looked, carve=True, least=1).mean()
-        > 0.99
-    )
+    assert carving.visible_points(capture.points.xyz.astype(float), looked, carve=True, least=1).mean() > 0.99
+
+
+def test_the_sweep_is_done_where_it_is_asked_for_and_once(
+    posed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    devices: list[torch.device] = []
+
+    def sweep(_: object, device: torch.device) -> Points:
+        devices.append(device)
+        return some(40)
+
+    for module in (choice, inspection):
+        monkeypatch.setattr(module, "sweep", sweep)
+        monkeypatch.setattr(module, "best_device", lambda: pytest.fail("another device"))
+    cpu = torch.device("cpu")
+    capture = Origin(str(posed)).open(device=cpu)
+    assert capture.points_from == RANDOM and len(capture.swept if capture.swept is not None else ()) == 40
+    inspect(capture, device=cpu)
+    assert devices == [cpu], "inspection compares images at the points of the sweep that was done"
+    inspect(Origin(str(posed), points="random").open(device=cpu), device=cpu)
+    assert devices == [cpu, cpu]
+
+
+@pytest.mark.parametrize(
+    "words", [["train"], ["inspect"], ["train", "--field", "radiance"]], ids=lambda words: words[-1]
+)
+def test_commands_open_captures_on_their_device(
+    posed: Path, words: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    opened: list[object] = []
+
+    def note(self: Origin, on_progress: object = None, device: object = None) -> None:
+        opened.append(device)
+        raise scenes.CaptureError("noted", "")
+
+    monkeypatch.setattr(Origin, "open", note)
+    monkeypatch.chdir(tmp_path)
+    assert main([words[0], str(posed), "--device", "cpu", *words[1:]]) == 2
+    assert opened == [torch.device("cpu")]

@@ -19,7 +19,7 @@ from luxel.scenes.captures.panoramas.layout import turns
 from luxel.scenes.captures.panoramas.projection import Panorama, directions_to_pixels, view_directions
 from luxel.scenes.captures.panoramas.recognition import are_panoramas, is_marked, is_panorama_video
 from luxel.scenes.errors import CaptureError
-from luxel.viewer.video import write_video
+from luxel.viewer.films.film import write_film
 
 MARKED = PanoramaOptions(projection="equirectangular")
 
@@ -243,7 +243,7 @@ def test_panoramas_that_could_not_be_placed(
 def test_a_360_video_has_poses_and_times(tmp_path: Path) -> None:
     poses = room.poses(10)
     frames = [room.panorama(pose, 768) for pose in poses]
-    write_video(tmp_path / "walk.mp4", frames, 5)
+    write_film(tmp_path / "walk.mp4", frames, 5)
     options = PanoramaOptions(projection="equirectangular", views=4)
     capture = scenes.open(tmp_path / "walk.mp4", panorama=options, cache_dir=tmp_path / "cache")
     assert capture.format == "360 video (structure from motion)" and capture.name == "walk"

@@ -22,7 +22,7 @@ from luxel.scenes.synthetic.rays.ray_shapes import ELLIPSOID
 from luxel.scenes.synthetic.rays.ray_textures import PRINT, Surface
 from luxel.scenes.synthetic.toy import as_bytes
 from luxel.viewer.cli import main
-from luxel.viewer.video import write_video
+from luxel.viewer.films.film import write_film
 
 pytestmark = pytest.mark.slow
 WIDTH, HEIGHT, FRAMES, RATE = 256, 192, 18, 6
@@ -85,7 +85,7 @@ def few_features(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("few_features")
 def test_a_film_trains_with_one_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     film, run = tmp_path / "walk.mp4", tmp_path / "run"
-    write_video(film, images_used(walk()), RATE)
+    write_film(film, images_used(walk()), RATE)
     train(film, run, "--steps", "200")
     said = capsys.readouterr()
     assert f"{FRAMES} of {FRAMES} images have a pose" in said.out + said.err
@@ -126,7 +126,7 @@ def test_a_film_of_what_moves_trains_with_one_command(
 ) -> None:
     film, run = tmp_path / "ball.mp4", tmp_path / "run"
     shares = np.linspace(0, 0.5, FRAMES).tolist()
-    write_video(film, images_used(walk(), shares), RATE)
+    write_film(film, images_used(walk(), shares), RATE)
     options = ["--primitive", "gaussians4d", "--preset", "clip", "--batch", "1", "--max-gaussians", "9000"]
     options += ["--holdout-every", "4"]
     train(film, run, *options, "--steps", "500")
@@ -159,7 +159,7 @@ def test_films_of_several_cameras_train_with_one_command(
     cameras = [camera_at(side, (-1) ** index) for index, side in enumerate(sides)]
     shares = np.linspace(0, 0.7, 6).tolist()
     for index, camera in enumerate(cameras):
-        write_video(tmp_path / f"cam{index:02d}.mp4", images_used([camera] * len(shares), shares), RATE)
+        write_film(tmp_path / f"cam{index:02d}.mp4", images_used([camera] * len(shares), shares), RATE)
     calibrated(tmp_path, cameras)
     options = ["--primitive", "gaussians4d", "--preset", "video", "--batch", "1", "--max-gaussians", "9000"]
     options += ["--init.time-scale", "0.5", "--steps", "600"]

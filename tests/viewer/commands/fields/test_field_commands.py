@@ -341,3 +341,12 @@ def test_a_view_of_the_middle_of_a_run(image_run: Path, tmp_path: Path) -> None:
     whole, half = load_run_field(image_run), load_run_field(tmp_path)
     pairs = zip(whole.state_dict().values(), half.state_dict().values(), strict=True)
     assert all(torch.equal(a, b) for a, b in pairs)
+
+
+@pytest.mark.parametrize("option", [("--points", "sweep"), ("--max-gaussians=100",), ("--lens", "keep")])
+def test_options_of_primitives_are_refused_by_name(
+    option: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", str(tmp_path), "--field", "radiance", *option]) == 2
+    name = option[0].split("=")[0]
+    assert f"{name}: fields have no such option; it belongs to" in capsys.readouterr().err

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from bad_input import Refused
+from PIL import Image
 
 from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import Points
@@ -23,7 +24,7 @@ from luxel.scenes.files.images.image_files import write_image
 from luxel.scenes.files.ply import save_points
 from luxel.scenes.files.registry import writable_suffixes
 from luxel.viewer.cli import main
-from luxel.viewer.video import write_video
+from luxel.viewer.films.film import write_film
 
 SMALL = ("--frames", "2", "--width", "32", "--height", "24", "--device", "cpu")
 
@@ -116,15 +117,126 @@ def test_frames_replace_only_frames_of_luxel(scene: Path, tmp_path: Path, refuse
     assert (folder / "00007.png").read_bytes() == b"another one"
 
 
+@pytest.mark.parametrize(
+    ("suffix", "options"),
+    [
+        (".gif", ["--loop", "2", "--fps", "20"]),
+        (".webp", ["--quality", "60", "--loop", "0"]),
+        (".apng", []),
+        (".webm", ["--quality", "40"]),
+    ],
+)
+def test_films_with_alpha_and_their_options(
+    scene: Path, tmp_path: Path, suffix: str, options: list[str]
+) -> None:
+    pytest.importorskip("av", reason="video test not run: no PyAV")
+    film = tmp_path / f"film{suffix}"
+    words = ["render", str(scene), "--out", str(film), *SMALL, "--frames", "3", "--transparent", *options]
+    assert main(words) == 0
+    assert shade_of(film)[0] == 3 if suffix != ".webp" else film.stat().st_size > 100
+    if suffix != ".webm":
+        with Image.open(film) as image:
+            assert image.n_frames == 3 and image.size == (32, 24)
+            assert image.info.get("loop") == (1 if suffix == ".gif" else 0), "GIF counts repeats"
+            alpha = np.array(image.convert("RGBA"))[..., 3]
+        assert alpha.min() == 0 and alpha.max() > 150
+
+
+def test_options_of_other_formats_are_refused_before_the_scene_is_opened(
+    tmp_path: Path, refused: Refused
+) -> None:
+    missing = tmp_path / "missing.ply"
+    refused("render", missing, "--out", tmp_path / "a.mp4", "--transparent", names=".mp4 has no alpha")
+    refused("render", missing, "--transparent", names="missing-orbit.mp4: .mp4 has no alpha")
+    refused(
+        "render",
+        missing,
+        "--out",
+        tmp_path / "a.mov",
+        "--loop",
+        "2",
+        names="a.mov: .mov does not say how often",
+    )
+    refused(
+        "render",
+        missing,
+        "--out",
+        tmp_path / "a.apng",
+        "--quality",
+        "2",
+        names="a.apng: .apng has no quality",
+    )
+    refused(
+        "render",
+        missing,
+        "--out",
+        tmp_path / "a.gif",
+        "--fps",
+        "60",
+        names="a.gif: .gif has at most 50 frames",
+    )
+
+
+def test_one_image_of_a_scene(scene: Path, tmp_path: Path, refused: Refused) -> None:
+    """That of the first camera of the path, with its alpha."""
+    size = ("--width", "32", "--height", "24", "--device", "cpu")
+    still, folder = tmp_path / "view.png", tmp_path / "frames"
+    assert main(["render", str(scene), "--out", str(still), *size, "--transparent"]) == 0
+    assert main(["render", str(scene), "--out", str(folder), *SMALL, "--transparent"]) == 0
+    assert np.array_equal(np.array(Image.open(still)), np.array(Image.open(folder / "00000.png")))
+    refused("render", scene, "--out", still, *size, names="view.png: already exists")
+    for option in (("--frames", "3"), ("--fps", "20"), ("--loop", "1")):
+        refused("render", scene, "--out", still, *option, names=f"{option[0]}: view.png is one image")
+    jpeg = tmp_path / "view.jpg"
+    refused("render", scene, "--out", jpeg, "--transparent", names="view.jpg: .jpg images have no alpha")
+    refused("render", scene, "--at", "0003", names="--at 0003 needs the views of a capture")
+
+
+def test_the_image_of_a_view(run: Path, tmp_path: Path, refused: Refused) -> None:
+    """It has the camera of the view, in its own size or another; a film of it stands still."""
+    from luxel.viewer.scene_loading.capture_options import load_origin
+
+    views = load_origin(run, None).open().views
+    still, film = tmp_path / "view.png", tmp_path / "film"
+    assert (
+        main(["render", str(run), "--at", Path(views[2].name).stem, "--out", str(still), "--device", "cpu"])
+        == 0
+    )
+    assert (
+        main(
+            [
+                "render",
+                str(run),
+                "--at",
+                views[2].name,
+                "--out",
+                str(film),
+                "--frames",
+                "2",
+                "--device",
+                "cpu",
+            ]
+        )
+        == 0
+    )
+    image = np.array(Image.open(still)).astype(float)
+    assert image.shape[:2] == (views[2].camera.height, views[2].camera.width)
+    errors = [np.abs(image - view.read().rgb).mean() for view in views]
+    assert int(np.argmin(errors)) == 2, "it is another view's camera"
+    for name in ("00000.png", "00001.png"):
+        assert np.array_equal(np.array(Image.open(film / name)), image)
+    refused("render", run, "--at", "nothing", "--out", tmp_path / "b.png", names="views has that name")
+
+
 def test_frames_of_an_interrupted_render_are_complete(tmp_path: Path) -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write_video(tmp_path / "frames", frames(90, 3, interrupt), 10.0)
+        write_film(tmp_path / "frames", frames(90, 3, interrupt), 10.0)
     assert sorted(os.listdir(tmp_path / "frames")) == [MANIFEST, "00000.png", "00001.png"]
     with pytest.raises(KeyboardInterrupt):
-        write_video(tmp_path / "film.mp4", frames(90, 3, interrupt), 10.0)
+        write_film(tmp_path / "film.mp4", frames(90, 3, interrupt), 10.0)
     assert os.listdir(tmp_path) == ["frames"]
 
 
@@ -133,7 +245,7 @@ def test_of_two_renders_into_one_name_the_first_one_gets_it(tmp_path: Path) -> N
     pytest.importorskip("av", reason="video test not run: no PyAV")
     film = tmp_path / "y.mp4"
     with pytest.raises(LuxelError, match=r"y\.mp4: another file has got this name meanwhile\."):
-        write_video(film, frames(60, 9, lambda: write_video(film, frames(180, 4), 10.0)), 10.0)
+        write_film(film, frames(60, 9, lambda: write_film(film, frames(180, 4), 10.0)), 10.0)
     count, shade = shade_of(film)
     assert count == 4 and abs(shade - 180) < 4 and os.listdir(tmp_path) == ["y.mp4"]
 
@@ -204,12 +316,12 @@ def test_names_of_255_bytes_are_written(grid: Callable[..., Gaussians], tmp_path
     with pytest.raises(LuxelError, match=too_long):
         save_scene(tmp_path / ("n" * 252 + ".spz"), grid())
     with pytest.raises(LuxelError, match=too_long):
-        write_video(tmp_path / ("n" * 252 + ".mp4"), frames(20), 10.0)
+        write_film(tmp_path / ("n" * 252 + ".mp4"), frames(20), 10.0)
 
 
-def write_film(folder: Path) -> None:
+def write_short_film(folder: Path) -> None:
     pytest.importorskip("av", reason="video test not run: no PyAV")
-    write_video(folder / "film.mp4", frames(20), 10.0)
+    write_film(folder / "film.mp4", frames(20), 10.0)
 
 
 def write_model(folder: Path) -> None:
@@ -217,8 +329,8 @@ def write_model(folder: Path) -> None:
 
 
 WRITERS: dict[str, Callable[[Path], object]] = {
-    "film": write_film,
-    "frames": lambda folder: write_video(folder, frames(20), 10.0),
+    "film": write_short_film,
+    "frames": lambda folder: write_film(folder, frames(20), 10.0),
     "image": lambda folder: write_image(folder / "a.png", 32, 24, frames(20, 1)),
     "model": write_model,
     "points": lambda folder: save_points(

@@ -100,7 +100,7 @@ def test_a_report_that_does_not_fit_leaves_the_run_complete(
     def short_of_memory(*_: object, **__: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
-    monkeypatch.setattr("luxel.viewer.training.train_scene.score", short_of_memory)
+    monkeypatch.setattr("luxel.viewer.training.train_scene.ReportAlongside.finish", short_of_memory)
     assert main(["train", str(sound), "--run", str(tmp_path / "run"), *SHORT]) == 0
     assert "memory ran out while the report was written" in capfd.readouterr().err
     assert (tmp_path / "run/scene.ply").is_file()

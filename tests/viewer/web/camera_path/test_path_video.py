@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from page_driver import at_rest, ball, drag, newest_client, ring, until
-from shown import PathVideo, StaticSession, ViewerApp
+from shown import PathVideo, StaticSession, ViewerApp, draw, scene_of, side_of
 
 from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import Camera
+from luxel.render.primitives.similarity import Similarity
 from luxel.render.raster.rasterize import rasterize
 from luxel.scenes.paths import CameraPath, resized
-from luxel.viewer.video import write_video
+from luxel.viewer.edit import operations
 from luxel.viewer.web.camera_path.keyframes import MAX_OPENED, keyframes_of
+from luxel.viewer.web.editing.editor import SceneEditor
+from luxel.viewer.web.inspection.comparison import Comparer
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.offline import open_offline_page
+from luxel.viewer.web.pair.painter import PairPainter
+from luxel.viewer.web.pair.session import PairSession
 from luxel.viewer.web.panels.camera_path import CameraPathPanel
+from luxel.viewer.web.shading.film_frame import film_frame
 from luxel.viewer.web.shading.shading import DisplaySettings
 
 
@@ -132,6 +138,80 @@ def test_a_video_shows_the_path(tmp_path: Path) -> None:
         assert np.abs(frame - expected).mean() < 12, "not this camera, beyond what compression changes"
 
 
+def test_a_film_has_no_marks_of_tools(tmp_path: Path) -> None:
+    """Neither the colour of a selection nor the preview of an edit is in it; hidden primitives are not, either."""
+    session = StaticSession(ball())
+    settings, camera = DisplaySettings(), cameras(1)[0]
+
+    def filmed() -> np.ndarray:
+        with session.borrow() as scene:
+            return film_frame(scene, camera, settings).astype(int)
+
+    def shown() -> np.ndarray:
+        with session.borrow() as scene:
+            return draw(None, scene, camera, settings)[0].numpy().astype(int)
+
+    plain = filmed()
+    assert np.array_equal(plain, shown())
+    editor = SceneEditor(session, tmp_path / "edits")
+    editor.run(lambda document: document.select(torch.arange(250) < 120))
+    assert np.array_equal(filmed(), plain) and np.abs(shown() - plain).max() > 40
+    version = editor.run(lambda document: document.version)
+    editor.preview(Similarity(translation=(0.0, 0.0, 1.0)), version)
+    assert np.array_equal(filmed(), plain) and np.abs(shown() - plain).max() > 40
+    editor.preview_selection(torch.arange(250) >= 120, "replace")
+    assert np.array_equal(filmed(), plain) and np.abs(shown() - plain).max() > 40
+    editor.run(lambda document: document.apply(operations.delete(document.state)))
+    rest = draw(rasterize, ball().select(torch.arange(250) >= 120), camera, settings)[0].numpy()
+    assert np.abs(filmed() - rest).max() <= 1
+
+
+def test_a_video_of_a_page_with_a_selection_shows_the_scene(tmp_path: Path) -> None:
+    """Each frame of the film is nearer to the scene than to the image of the page."""
+    av = pytest.importorskip("av", reason="video test not run: no PyAV")
+    session = StaticSession(ball())
+    SceneEditor(session, tmp_path / "edits").run(lambda document: document.select(torch.arange(250) < 250))
+    job, ended, _ = video(session, tmp_path / "path.mp4", None, count=3)
+    job.start()
+    assert ended.wait(60) and job.state == "done", job.message
+    with av.open(str(tmp_path / "path.mp4")) as film:
+        frames = [frame.to_ndarray(format="rgb24").astype(float) for frame in film.decode(video=0)]
+    for frame, camera in zip(frames, cameras(3), strict=True):
+        expected = rasterize(ball(), camera).rgb.clamp(0, 1).numpy() * 255
+        assert np.abs(frame - expected).mean() < 12
+
+
+def test_a_film_has_neither_photographs_of_compare_nor_notices(tmp_path: Path) -> None:
+    views, away = ring(), Camera.look_at((30.0, 0, 0), (60.0, 0, 0), width=80, height=60)
+    session = StaticSession(ball(), views)
+    comparer = Comparer(session, 3.5, lambda: None)
+    settings = DisplaySettings(painter=comparer)
+    with session.borrow() as scene:
+        until(lambda: comparer.paint(scene, views[1].camera, settings) is not None, "not read")
+        plain, _ = draw(None, scene, views[1].camera, DisplaySettings())
+        assert np.array_equal(film_frame(scene, views[1].camera, settings), plain.numpy())
+        assert film_frame(scene, away, settings).max() == 0, "nothing is there, and nothing is written"
+        assert draw(None, scene, away, settings)[0].max() > 200
+
+
+def test_a_film_of_two_scenes_shows_both_and_has_no_alpha() -> None:
+    red = ball().with_base_colours(torch.tensor([[1.0, 0.0, 0.0]]).expand(250, 3))
+    session = PairSession(side_of("A", StaticSession(ball())), side_of("B", StaticSession(red)))
+    settings = DisplaySettings(painter=PairPainter(session))
+    with session.borrow() as scene:
+        image = film_frame(scene, cameras(1, 64, 48)[0], settings)
+        assert image[10:38, 34:].astype(int).sum((0, 1)).argmax() == 0
+        with pytest.raises(LuxelError, match="an image of two scenes has no alpha"):
+            film_frame(scene, cameras(1)[0], settings, transparent=True)
+
+
+def test_a_scene_without_alpha_has_no_transparent_image() -> None:
+    scene = scene_of(ball())
+    scene = replace(scene, about=replace(scene.about, layers=("colour",)))
+    with pytest.raises(LuxelError, match="this scene of Gaussians has no alpha"):
+        film_frame(scene, cameras(1)[0], DisplaySettings(), transparent=True)
+
+
 def test_a_cancelled_or_failed_video_leaves_no_file(tmp_path: Path) -> None:
     pytest.importorskip("av", reason="video test not run: no PyAV")
     job, ended, _ = video(StaticSession(ball()), tmp_path / "path.mp4", count=5000)
@@ -209,54 +289,3 @@ def test_a_path_is_drawn_and_its_video_arrives_on_the_page(
             page.get_by_role("button", name="Render video").click()
         assert download.value.suggested_filename == "path.mp4"
         assert Path(download.value.path()).stat().st_size > 1000
-
-
-def frames(count: int = 3) -> Iterator[np.ndarray]:
-    yield from (np.full((24, 32, 3), 80 * i, np.uint8) for i in range(count))
-
-
-def test_without_pyav_frames_are_written_as_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "av", None)
-    with pytest.raises(LuxelError, match=r"PyAV.*is not installed\. .*pip install av.*folder"):
-        write_video(tmp_path / "path.mp4", frames(), 10.0)
-    assert write_video(tmp_path / "images", frames(), 10.0) == 3
-    assert len(list((tmp_path / "images").glob("*.png"))) == 3
-
-
-@pytest.mark.parametrize(
-    ("suffix", "codec"), [(".mp4", "h264"), (".mov", "h264"), (".mkv", "h264"), (".webm", "vp9")]
-)
-def test_every_container_holds_the_frames(tmp_path: Path, suffix: str, codec: str) -> None:
-    av = pytest.importorskip("av", reason="video test not run: no PyAV")
-    given = [np.full((25, 33, 3), (80 * i, 255 - 80 * i, 40), np.uint8) for i in range(4)]
-    assert write_video(tmp_path / f"film{suffix}", iter(given), 29.97) == 4
-    with av.open(str(tmp_path / f"film{suffix}")) as film:
-        stream = film.streams.video[0]
-        assert stream.codec_context.name.removeprefix("lib").startswith(codec)
-        assert float(stream.average_rate) == pytest.approx(29.97, abs=1e-3)
-        read = [frame.to_ndarray(format="rgb24", src_colorspace=1) for frame in film.decode(stream)]
-    assert len(read) == 4
-    for image, expected in zip(read, given, strict=True):
-        assert image.shape == (26, 34, 3) and np.abs(image[:25, :33].astype(int) - expected).max() < 6
-
-
-def test_a_video_on_a_full_disk_is_one_message(tmp_path: Path) -> None:
-    """Files of this process may not grow beyond 2 kB: to FFmpeg that is what a full disk is like."""
-    pytest.importorskip("av", reason="video test not run: no PyAV")
-    code = (
-        "import resource, signal, sys; from pathlib import Path; import numpy as np\n"
-        "sys.dont_write_bytecode = True\n"  # its files would be cut short too
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"
-        "from luxel.viewer.video import write_video\n"
-        "noise = np.random.default_rng(0).integers(0, 255, (60, 48, 64, 3), dtype=np.uint8)\n"
-        "try: write_video(Path(sys.argv[1]), iter(noise), 10.0)\n"
-        "except ValueError as error: print(error.problem, '|', error.remedy)\n"
-    )
-    path = tmp_path / "path.mp4"
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=120, check=True
-    )
-    assert done.stdout.startswith(f"{path}: cannot be written (") and len(done.stdout.splitlines()) == 1
-    assert "Free some space" in done.stdout and done.stderr == "", "lines of FFmpeg"
-    assert list(tmp_path.iterdir()) == []

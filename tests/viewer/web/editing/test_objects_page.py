@@ -79,7 +79,7 @@ def test_objects_are_selected_soloed_deleted_and_made_in_the_page(
         page.screenshot(path=str(tmp_path / "selected.png"))
         page.get_by_role("combobox", name="Object").click()
         page.get_by_role("option", name="red", exact=True).click()
-        page.get_by_role("button", name="Solo").click()
+        page.get_by_test_id("floating-panel").get_by_role("button", name="Solo").click()
         until(lambda: numbers()["hidden"] == 200, "the other object is not hidden")
         at_rest(app, client)
         page.screenshot(path=str(tmp_path / "solo.png"))

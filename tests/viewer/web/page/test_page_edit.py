@@ -61,16 +61,16 @@ def test_scene_is_edited_in_the_page(
         highlighted = screenshot(page)
         assert psnr(cut(whole), cut(highlighted)) < 25, "the selection is not highlighted"
         mask = panel.editor.run(lambda document: document.selected)
-        page.get_by_text(f"{int(mask.sum())} Gaussians").wait_for()
-        page.get_by_role("button", name="Delete", exact=True).last.click()
+        page.get_by_text(f"{int(mask.sum())} Gaussians", exact=True).wait_for()
+        page.get_by_test_id("floating-panel").get_by_role("button", name="Delete", exact=True).last.click()
         until(lambda: app.session.status()["count"] == int((~mask).sum()), "nothing was deleted")
         at_rest(app, client)
         assert psnr(cut(whole), cut(screenshot(page))) < 22, "what was deleted is still shown"
-        page.get_by_role("button", name="Undo: Delete").click()
+        page.get_by_test_id("floating-panel").get_by_role("button", name="Undo: Delete").click()
         until(lambda: app.session.status()["count"] == 250, "the button did not undo")
         at_rest(app, client)
         assert psnr(cut(highlighted), cut(screenshot(page))) > 35, "undo does not show the same image"
-        page.get_by_role("button", name="Redo: Delete").click()
+        page.get_by_test_id("floating-panel").get_by_role("button", name="Redo: Delete").click()
         until(lambda: app.session.status()["count"] == int((~mask).sum()), "the button did not redo")
         page.mouse.click(150, 900)
         page.keyboard.press("Control+z")

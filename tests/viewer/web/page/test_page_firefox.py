@@ -42,7 +42,7 @@ def test_firefox_shows_the_image_and_follows_a_drag(
     before = Pose.of_client(client.camera).position.copy()
     firefox.drag((400, 300), (120, 30))
     until(lambda: not np.allclose(Pose.of_client(client.camera).position, before), "the drag turned nothing")
-    measured = "document.body.innerText.includes('Latency')"
+    measured = "document.body.textContent.includes('Latency')"
     until(lambda: firefox.evaluate(measured) is True, "the page does not acknowledge its images")
     at_rest(shown, client)
     assert likeness() > 30

@@ -41,6 +41,7 @@ def expected(controls: Controls) -> np.ndarray:
 
 def shows_its_settings(controls: Controls, app: ViewerApp, before: np.ndarray | None) -> np.ndarray:
     """The image of a page, which must be what its settings ask for, and another one than before."""
+    controls.page.mouse.move(100, 500)  # away from the control, whose help lies on the image
     at_rest(app, controls.client)
     until(
         lambda: psnr(cut(screenshot(controls.page)), cut(expected(controls))) > 24,

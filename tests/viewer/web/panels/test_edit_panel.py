@@ -19,6 +19,7 @@ from luxel.scenes import load_primitives
 from luxel.viewer.edit import Document, operations
 from luxel.viewer.web.app import OpenPage
 from luxel.viewer.web.editing import TOOLS
+from luxel.viewer.web.editing.stroke_messages import StrokePart
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.offline import open_offline_page
 from luxel.viewer.web.panels.edit import EditPanel, _checked
@@ -134,13 +135,13 @@ def test_click_and_polygon(open_at: Callable[..., OpenPage]) -> None:
     assert int(selected(panel).sum()) > 1 and not panel._message.visible
     panel._through.value = True
     polygon = choose(panel, "Polygon")
-    for corner in ((0.0, 0.0), (1.0, 0.0), (1.0, 0.5), (0.0, 0.5)):
-        page.click(*corner)
-    polygon._close()
+    corners = ((0.0, 0.0), (1.0, 0.0), (1.0, 0.5), (0.0, 0.5))
+    polygon.receive(StrokePart(1, corners, 0.0, None, True))
     upper = ball().means[:, 2] > 0
     assert float((selected(panel) == upper).float().mean()) > 0.99
-    polygon._close()
-    assert "polygon of 0 corners" in panel._message.content
+    assert panel._undo.label == "Undo: Select polygon"
+    polygon.receive(StrokePart(2, corners[:2], 0.0, None, True))
+    assert "outline is too short" in panel._message.content
     choose(panel, "off")
     page.click(0.5, 0.5)
     assert not page._clicks

@@ -112,7 +112,7 @@ def test_view_and_output_survive_reload_and_travel_by_link(
 ) -> None:
     page = visit(shown.url, permissions=["clipboard-read", "clipboard-write"])
     pose = turned(shown, page)
-    page.keyboard.press("l")
+    page.keyboard.press("u")
     page.get_by_text("The link to this view is copied.").wait_for()
     link = page.evaluate("navigator.clipboard.readText()")
     assert link.startswith(shown.url + "#position=") and "token" not in link
@@ -193,6 +193,7 @@ def test_first_view_is_shown_while_the_page_still_loads(browser: Any, tmp_path: 
         page = context.new_page()
         page.goto(app.url)
         page.locator("#luxel-first").wait_for()
+        until(lambda: app.pages == 1, "the page is not connected")
         client = newest_client(app)
         above_notice = 180  # rows: on a slow machine "Loading the scene ..." lies on the image
         until(
@@ -281,7 +282,7 @@ def test_keys_move_by_the_size_of_the_scene_reset_focus_and_pause(visit: Callabl
         time.sleep(0.5)
         moved = float(np.linalg.norm(Pose.of_client(client.camera).position - start.position))
         assert 0 < moved < 0.5 * app.extent.radius, "one second of a key leaves the scene"
-        page.keyboard.press("r")
+        page.keyboard.press("Home")
         until(lambda: is_there(app, start), "no reset")
         page.mouse.dblclick(300, 260)
         near = 0.85 * float(np.linalg.norm(start.position))

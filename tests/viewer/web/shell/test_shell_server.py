@@ -24,9 +24,12 @@ from luxel.viewer.web.offline import OfflineCamera, OfflineClient, open_offline_
 from luxel.viewer.web.shell.messages import (
     MAX_MESSAGE,
     ActionMessage,
+    DivideMessage,
     FocusMessage,
+    PressMessage,
     SeekMessage,
     SetMessage,
+    ToolMessage,
     parse_shell,
 )
 from luxel.viewer.web.shell.page_shell import PageShell
@@ -55,6 +58,9 @@ def opened(app: ViewerApp) -> Iterator[OpenPage]:
         ('{"type": "seek", "time": 2}', SeekMessage(2.0)),
         ('{"type": "act", "name": "reset"}', ActionMessage("reset")),
         ('{"type": "focus", "u": 0, "v": 1}', FocusMessage(0.0, 1.0, False)),
+        ('{"type": "tool", "name": ""}', ToolMessage("")),
+        ('{"type": "press", "name": "Delete"}', PressMessage("Delete")),
+        ('{"type": "divide", "value": 0.25}', DivideMessage(0.25)),
     ],
 )
 def test_messages_are_read(text: str, message: object) -> None:
@@ -79,6 +85,10 @@ def test_messages_are_read(text: str, message: object) -> None:
         '{"type": "act", "name": "delete"}',
         '{"type": "act", "name": ["reset"]}',
         '{"type": "focus", "u": 1.5, "v": 0}',
+        '{"type": "tool"}',
+        '{"type": "press", "name": ["Delete"]}',
+        '{"type": "tool", "name": "%s"}' % ("x" * 300),
+        '{"type": "divide", "value": 1.5}',
         '{"type": "focus", "u": "0", "v": 0}',
     ],
 )

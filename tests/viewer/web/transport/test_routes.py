@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import http.client
+import re
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
+import zstandard
 from page_driver import until
 from shown import StaticSession, ViewerApp
 from websockets.datastructures import Headers
@@ -49,7 +52,26 @@ def test_page_of_viser_begins_with_our_scripts(address: str, encoding: str, path
     assert response.getheader("Cache-Control") == "no-cache"
     page = gzip.decompress(body) if encoding == "gzip" else body
     assert page.count(SCRIPTS) == 1
-    assert page.index(SCRIPTS) < page.index(b"<script data-p"), "viser's script runs first"
+    assert page.index(b"window.luxelStart") < page.index(SCRIPTS) < page.index(b"import("), (
+        "viser's script runs first"
+    )
+    assert b"data-p=" not in page and len(page) < 30_000, "viser's script is still packed into its page"
+
+
+@pytest.mark.parametrize("encoding", ["zstd", "gzip", "identity"])
+def test_parts_of_visers_page_are_served_compressed_and_for_good(address: str, encoding: str) -> None:
+    page = _get(address, "/", **{"Accept-Encoding": "identity"})[1].decode()
+    names = set(re.findall(r"/luxel/(viser-[0-9a-f]{12}\.(?:js|css|wasm))", page))
+    assert len(names) == 3
+    unpack = {"zstd": zstandard.ZstdDecompressor().decompress, "gzip": gzip.decompress, "identity": bytes}
+    for name in names:
+        response, body = _get(address, f"/luxel/{name}", **{"Accept-Encoding": f"br, {encoding};q=0.8"})
+        assert response.getheader("Content-Encoding", "identity") == encoding
+        assert "immutable" in response.getheader("Cache-Control", "")
+        content = unpack[encoding](body)
+        assert hashlib.sha256(content).hexdigest()[:12] in name
+        if name.endswith("wasm"):
+            assert content[:4] == b"\0asm" and response.getheader("Content-Type") == "application/wasm"
 
 
 def test_scripts_are_served_with_type_and_without_caching(address: str) -> None:

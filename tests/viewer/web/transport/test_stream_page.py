@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from shown import ViewerApp
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.page import Page
 
-SCRIPT = "**/luxel/*.js"
+SCRIPT = re.compile(r"/luxel/(?!viser-)[^/]*\.js")  # of luxel, and not the parts of viser's page
 
 
 def _newest_page(app: ViewerApp) -> Page:
@@ -46,7 +47,7 @@ def test_stream_shows_what_the_camera_sees_and_knows_it_exactly(
     assert browser_page.evaluate("window.__viserMutable.backgroundMaterial.uniforms.enabled.value") is False
     figures = page.sink.stream.figures.summary()
     assert figures is not None and figures.latency_ms is not None
-    browser_page.get_by_text("Latency", exact=True).wait_for(timeout=60_000)
+    browser_page.get_by_text("Latency", exact=True).wait_for(state="attached", timeout=60_000)
 
 
 @pytest.mark.slow
@@ -56,7 +57,7 @@ def test_viser_shows_the_images_where_the_script_is_blocked(shown: ViewerApp, br
         blocked = context.new_page()
         blocked.route(SCRIPT, lambda route: route.abort())
         blocked.goto(shown.url)
-        blocked.get_by_text("Render", exact=True).wait_for(timeout=60_000)
+        blocked.get_by_text("Render", exact=True).wait_for(state="attached", timeout=60_000)
         client, page = newest_client(shown), _newest_page(shown)
         drag(blocked, client, (90, 20))
         blocked.mouse.move(5, 515)

@@ -36,12 +36,13 @@ export class Overlay {
   // Draws in the next frame.
   // strokes: those that are being drawn or sent; each has points in CSS pixels, a radius (0: lasso) and a mode.
   // pointer: null, or where the brush is: { x, y, radius, mode }.
-  draw(strokes, pointer) {
+  // drawing: the one of them that is being drawn, or null.
+  draw(strokes, pointer, drawing) {
     cancelAnimationFrame(this.#frame);
-    this.#frame = requestAnimationFrame(() => this.#paint(strokes, pointer));
+    this.#frame = requestAnimationFrame(() => this.#paint(strokes, pointer, drawing));
   }
 
-  #paint(strokes, pointer) {
+  #paint(strokes, pointer, drawing) {
     const ratio = window.devicePixelRatio || 1;
     const [width, height] = [this.canvas.clientWidth * ratio, this.canvas.clientHeight * ratio].map(Math.round);
     if (this.canvas.width !== width) this.canvas.width = width;
@@ -50,7 +51,9 @@ export class Overlay {
     c.setTransform(ratio, 0, 0, ratio, 0, 0);
     c.clearRect(0, 0, width, height);
     c.lineCap = c.lineJoin = "round";
-    for (const stroke of strokes) stroke.radius > 0 ? paintTrail(c, stroke) : paintOutline(c, stroke);
+    for (const stroke of strokes)
+      if (stroke.corners && stroke === drawing) paintPolygon(c, stroke, pointer);
+      else stroke.radius > 0 ? paintTrail(c, stroke) : paintOutline(c, stroke);
     if (pointer?.radius > 0) paintCircle(c, pointer);
     else if (pointer) paintSign(c, pointer, 12);
   }
@@ -80,6 +83,17 @@ function paintOutline(c, { points }) {
   c.fillStyle = FILL;
   c.fill("evenodd");
   dark(c, () => c.stroke(), 2);
+}
+
+// A polygon that is not closed: its corners, the first one larger, and the next side to the pointer.
+function paintPolygon(c, { points }, pointer) {
+  paintOutline(c, { points: pointer ? [...points, [pointer.x, pointer.y]] : points });
+  points.forEach(([x, y], i) => {
+    c.beginPath();
+    c.arc(x, y, i === 0 ? 5 : 3, 0, 2 * Math.PI);
+    c.fillStyle = LINE;
+    c.fill();
+  });
 }
 
 function paintCircle(c, pointer) {

@@ -8,9 +8,14 @@ const POLICY_VIOLATION = 1008; // close code: the server does not want this conn
 const MAX_POINTS = 500; // of one message
 const TOLERANCE = 0.5; // CSS pixels by which a line may change when points are left out
 const STEP = 1; // CSS pixels between points that are noted
+const CLOSE = 10; // CSS pixels from its first corner within which a click closes a polygon
+const DOUBLE = [350, 6]; // ms and CSS pixels between the clicks of a double click
 const RESIZE = 1.15; // factor of the keys [ and ]
 
 let tool = null;
+
+// Gives up what is being drawn; false: nothing is. For the Escape key, which leaves the tool otherwise.
+window.luxel.cancelDrawing = () => tool?.cancel() ?? false;
 
 export function start(options) {
   tool?.end();
@@ -85,7 +90,7 @@ class FreehandTool {
       pointerdown: (event) => this.#down(event),
       pointermove: (event) => this.#move(event),
       pointerup: (event) => this.#up(event),
-      pointercancel: () => this.#cancel(),
+      pointercancel: () => this.#drawing?.corners || this.cancel(),
       pointerenter: () => leaveList(),
       pointerleave: () => this.#hover(null),
       wheel: (event) => event.preventDefault(),
@@ -106,25 +111,55 @@ class FreehandTool {
   #down(event) {
     if (event.button !== 0 || !event.isPrimary || this.#socket?.readyState !== WebSocket.OPEN) return;
     document.activeElement?.blur?.(); // so that keys are for the image
+    if (this.#options.shape === "polygon") return this.#corner(event);
     this.#overlay.canvas.setPointerCapture(event.pointerId);
-    const point = this.#position(event);
+    this.#begin(this.#position(event), modeOf(event));
+    this.#hover(event);
+    this.#send();
+  }
+
+  #begin(point, mode) {
     this.#number += 1;
     this.#drawing = {
       number: this.#number,
       radius: this.#options.shape === "brush" ? this.#options.radius : 0,
-      mode: modeOf(event),
+      corners: this.#options.shape === "polygon",
+      mode,
       points: [point], // all, to be drawn
       unsent: [point],
       last: false,
     };
     this.#strokes.push(this.#drawing);
+  }
+
+  // A click of the polygon: its next corner, or its end.
+  #corner(event) {
+    const point = this.#position(event);
+    const polygon = this.#drawing;
+    const [since, nearby] = DOUBLE;
+    if (polygon === null) this.#begin(point, null);
+    else if (polygon.points.length > 2 && apart(point, polygon.points[0]) <= CLOSE) return this.#close(event);
+    else if (event.timeStamp - polygon.at < since && apart(point, polygon.points.at(-1)) <= nearby) return this.#close(event);
+    else if (polygon.points.length < MAX_POINTS) polygon.points.push(point);
+    this.#drawing.at = event.timeStamp;
     this.#hover(event);
+  }
+
+  // Ends the polygon; with fewer than three corners it goes on.
+  #close(event) {
+    const polygon = this.#drawing;
+    if (!polygon?.corners || polygon.points.length < 3) return;
+    this.#drawing = null;
+    polygon.unsent = [...polygon.points];
+    polygon.mode = modeOf(event);
+    polygon.last = true;
+    this.#draw();
     this.#send();
   }
 
   #move(event) {
     const stroke = this.#drawing;
-    if (stroke !== null)
+    if (stroke !== null && !stroke.corners)
       for (const part of event.getCoalescedEvents?.() ?? [event]) {
         const point = this.#position(part);
         const [x, y] = stroke.points[stroke.points.length - 1];
@@ -137,7 +172,7 @@ class FreehandTool {
   }
 
   #up(event) {
-    if (event.button !== 0 || this.#drawing === null) return;
+    if (event.button !== 0 || this.#drawing === null || this.#drawing.corners) return;
     const stroke = this.#drawing;
     this.#drawing = null;
     if (stroke.radius === 0 && stroke.points.length < 3) this.#drop(stroke);
@@ -146,14 +181,15 @@ class FreehandTool {
     this.#send();
   }
 
-  #cancel() {
+  cancel() {
     const stroke = this.#drawing;
-    if (stroke === null) return;
+    if (stroke === null) return false;
     this.#drawing = null;
     this.#drop(stroke);
     if (this.#socket?.readyState === WebSocket.OPEN)
       this.#socket.send(JSON.stringify({ type: "cancel", number: stroke.number }));
     this.#draw();
+    return true;
   }
 
   #drop(stroke) {
@@ -174,7 +210,7 @@ class FreehandTool {
     const { shape, radius } = this.#options;
     const mode = this.#drawing?.mode ?? (this.#keys.subtract ? "subtract" : this.#keys.add ? "add" : null);
     const pointer = this.#pointer && { ...this.#pointer, radius: shape === "brush" ? radius : 0, mode };
-    this.#overlay.draw(this.#strokes, pointer);
+    this.#overlay.draw(this.#strokes, pointer, this.#drawing);
   }
 
   // Sends the next part of the oldest stroke, if none is being sent.
@@ -210,16 +246,25 @@ class FreehandTool {
     this.#send();
   }
 
-  // Keys: [ and ] change the radius, Escape gives up a stroke, drags move the camera while Space is held.
+  // Keys: [ and ] change the radius, Enter closes a polygon, Backspace takes its last corner back, drags move the camera
+  // while Space is held and nothing is being drawn.
   #key(event, down) {
     if (event.target.closest?.("input, textarea, select, button, [role=combobox], [contenteditable]")) return;
     this.#keys = { add: event.shiftKey, subtract: event.altKey || event.ctrlKey || event.metaKey };
     if (event.key === " ") {
       event.preventDefault();
       if (this.#drawing === null) this.#overlay.open = down;
-    } else if (event.key === "Escape" && down) this.#cancel();
+    } else if (event.key === "Enter" && down) this.#close(event);
+    else if (event.key === "Backspace" && down) this.#takeBack();
     else if ((event.key === "[" || event.key === "]") && down) this.#resize(event.key === "]");
     this.#draw();
+  }
+
+  #takeBack() {
+    const polygon = this.#drawing;
+    if (!polygon?.corners) return;
+    if (polygon.points.length > 1) polygon.points.pop();
+    else this.cancel();
   }
 
   #resize(larger) {
@@ -243,6 +288,8 @@ function leaveList() {
   const focused = document.activeElement;
   if (focused?.matches("[role=combobox], [aria-haspopup=listbox]")) focused.blur();
 }
+
+const apart = ([x0, y0], [x1, y1]) => Math.hypot(x1 - x0, y1 - y0);
 
 function modeOf(event) {
   if (event.altKey || event.ctrlKey || event.metaKey) return "subtract";

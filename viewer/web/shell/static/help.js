@@ -45,7 +45,7 @@ export class Help {
     this.#root.hidden = true;
     this.#root.setAttribute("role", "dialog");
     this.#root.setAttribute("aria-label", "Controls");
-    this.#root.tabIndex = -1;
+    this.#root.tabIndex = 0; // it scrolls where it is higher than the window
     this.#root.addEventListener("click", () => this.close());
     document.body.append(this.#root);
   }
@@ -74,21 +74,27 @@ export class Help {
   #fill() {
     const hello = this.#hello ?? { outputs: [] };
     const shortcuts = [
-      ["R", "reset the view"],
+      ["Home", "reset the view"],
       ...(hello.flat ? [] : [["F", "fly to the point under the cursor"]]),
       ...(hello.outputs.length > 1 ? [[`1 … ${hello.outputs.length > 9 ? 0 : hello.outputs.length}`, hello.outputs.slice(0, 10).join(", ")]] : []),
       ...(hello.trains ? [["Space", "pause or continue the training"]] : []),
       ...(hello.times && !hello.trains ? [["Space", "play or pause"]] : []),
-      ["L", "copy a link to this view"],
+      ["U", "copy a link to this view"],
       ["H", "hide or show the panel"],
+      ["Escape", "leave a field, then a card, then a tool"],
       ["?", "this list"],
     ];
-    const parts = { ...(hello.flat ? FLAT : SOLID), Shortcuts: shortcuts };
-    if (hello.commands?.length) parts.Commands = hello.commands;
+    const { tools = [], actions = [] } = hello.toolbar ?? {};
+    const keys = [...tools, ...actions].filter(({ key }) => key).map(({ key, label }) => [key.length > 1 ? key : key.toUpperCase(), label]);
+    const commands = [...(hello.commands ?? [])];
+    if (commands.some(([, text]) => text === "Redo edit")) commands.push(["Ctrl Y", "Redo edit"]);
+    if (commands.length > 0) commands.push(["Ctrl K", "all commands, to search"]);
+    const parts = { ...(hello.flat ? FLAT : SOLID), Shortcuts: shortcuts, Tools: keys, Commands: commands };
     const card = element("div", "luxel-card");
     element("h2", "", card).textContent = "Controls";
     const columns = element("div", "luxel-columns", card);
     for (const [title, rows] of Object.entries(parts)) {
+      if (rows.length === 0) continue;
       const part = element("section", "", columns);
       element("h3", "", part).textContent = title;
       const list = element("dl", "", part);
@@ -97,7 +103,7 @@ export class Help {
         element("dd", "", list).textContent = text;
       }
     }
-    element("p", "", card).textContent = "Keys work while no field has the cursor. Escape or a click closes this.";
+    element("p", "", card).textContent = "In a field, keys are text: Enter or Escape leaves it. Escape or a click closes this.";
     this.#root.replaceChildren(card);
   }
 }

@@ -8,13 +8,17 @@ import { applyView, readView, sameView } from "./view.js";
 const SAVE_EVERY = 400; // ms
 const SETTLE = [0, 60, 150, 300, 600, 1000]; // ms after which the camera is put back: viser may set its own meanwhile
 
+let started = null; // the scene whose own view was shown: a page that connects again keeps what it shows
+
 export class Keeper {
   #storage = null; // key of the scene; null while nothing is stored
   #state = {}; // view (as a fragment), time, values, folders
   #hello = null;
   #send;
   #settled = false;
+  #wanted = null; // view that the page is to show, until it is there or the user has turned it
   #touched = false; // whether the user has moved the camera since the page connected
+  #opening = false; // whether folders are opened here, and not by the user
   #timers = [];
 
   // send: sends a message to the server.
@@ -33,7 +37,7 @@ export class Keeper {
     this.#storage = `luxel-${hello.scene}`;
     this.#settled = this.#touched = false;
     this.#state = read(this.#storage);
-    const view = link ?? viewOf(this.#state.view);
+    const view = (this.#wanted = link ?? viewOf(this.#state.view) ?? startOf(hello));
     const values = { ...this.#state.values };
     if (link?.output && hello.outputs.includes(link.output)) values["Show/Output"] = link.output;
     for (const [name, value] of Object.entries(values))
@@ -49,6 +53,11 @@ export class Keeper {
         if (i === SETTLE.length - 1) this.#settled = true;
       }, delay),
     );
+  }
+
+  // Whether the page shows the view that it is to show, or what the user made of it.
+  isThere() {
+    return this.#storage !== null && (this.#touched || this.#wanted === null || sameView(this.#wanted, readView()));
   }
 
   // The values of the stored controls have changed.
@@ -88,17 +97,19 @@ export class Keeper {
 
   #folderClicked(event) {
     const header = event.target.closest?.("*:has(> svg.tabler-icon-chevron-up), *:has(> svg.tabler-icon-chevron-down)");
-    if (!header || this.#storage === null || !event.isTrusted) return;
+    if (!header || this.#storage === null || this.#opening) return;
     const open = header.querySelector("svg.tabler-icon-chevron-down") !== null; // it was closed
     this.#state.folders = { ...this.#state.folders, [header.textContent.trim()]: open };
   }
 
   #openFolders() {
+    this.#opening = true;
     for (const [name, open] of Object.entries(this.#state.folders ?? {})) {
       const icon = `svg.tabler-icon-chevron-${open ? "down" : "up"}`; // of a folder in the other state
       for (const svg of document.querySelectorAll(icon))
         if (svg.parentElement.textContent.trim() === name) svg.parentElement.click();
     }
+    this.#opening = false;
   }
 }
 
@@ -109,6 +120,14 @@ function read(key) {
   } catch {
     return {};
   }
+}
+
+// Where the page began, if that was in this scene.
+function startOf(hello) {
+  const { canvas } = window.__viserMutable ?? {};
+  if (!canvas || window.luxelStart?.scene !== hello.scene || hello.scene === started) return null;
+  started = hello.scene;
+  return window.luxelShell.startView(canvas.clientWidth, canvas.clientHeight);
 }
 
 function viewOf(fragment) {

@@ -1,5 +1,6 @@
 // Keys of the page: movement at a speed that fits the scene, and shortcuts. Not while someone types.
 
+import { isPressed, typing } from "./focus.js";
 import { controls } from "./view.js";
 
 const MOVES = { KeyW: [0, 0, 1], KeyS: [0, 0, -1], KeyA: [-1, 0, 0], KeyD: [1, 0, 0], KeyQ: [0, -1, 0], KeyE: [0, 1, 0] };
@@ -18,12 +19,14 @@ export function fit(hello) {
   scene = { radius: hello.radius, flat: hello.flat };
 }
 
-// shortcuts: functions by `event.key` in lower case.
-export function listen(shortcuts) {
+// shortcut: gives what a key does: `event.key` in lower case, letters with "shift+" before them where Shift is held.
+export function listen(shortcut) {
   window.addEventListener(
     "keydown",
     (event) => {
-      if (typing(event.target) || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (typing(event.target)) return;
+      if (editsHistory(event)) return;
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
       fast = event.shiftKey;
       if (move(event.code) !== undefined) {
         event.stopPropagation(); // viser would move, too, by 2 units a second whatever the scene is
@@ -31,10 +34,10 @@ export function listen(shortcuts) {
         run();
         return;
       }
-      const action = shortcuts[event.key.toLowerCase()];
+      const key = event.key.toLowerCase();
+      const action = shortcut(event.shiftKey && /^[a-z]$/.test(key) ? `shift+${key}` : key);
       if (action === undefined || event.repeat) return;
-      // A focused button takes the space bar itself.
-      if (event.key === " " && event.target.closest?.("button, [role=button], [role=option]")) return;
+      if (event.key === " " && isPressed(event.target)) return; // of who goes from control to control by keyboard
       if (action(event) !== false) event.preventDefault();
     },
     true,
@@ -48,8 +51,17 @@ export function listen(shortcuts) {
 
 const move = (code) => MOVES[code] ?? (scene.flat ? ARROWS[code] : undefined);
 
-function typing(target) {
-  return target instanceof HTMLElement && (target.isContentEditable || target.matches("input, textarea, select"));
+// Undo and redo are commands of the page, which viser takes at its root, and not from a focused control; Ctrl+Y is redo, too.
+function editsHistory(event) {
+  const key = event.key.toLowerCase();
+  if (!event.isTrusted || !(event.ctrlKey || event.metaKey) || event.altKey || !["z", "y"].includes(key)) return false;
+  if (key === "y" && event.shiftKey) return false;
+  event.preventDefault();
+  event.stopPropagation();
+  const shiftKey = event.shiftKey || key === "y";
+  const command = { key: shiftKey ? "Z" : "z", code: "KeyZ", ctrlKey: true, shiftKey, bubbles: true };
+  document.documentElement.dispatchEvent(new KeyboardEvent("keydown", command));
+  return true;
 }
 
 function run() {

@@ -1,53 +1,11 @@
-// What of viser's own page is mended: its colour scheme, its panel, what a drag does to an image field.
+// What of viser's own page is mended: its panel, what a drag does to an image field.
 
 import { controls } from "./view.js";
 
 const PANEL = "viser-control-panel"; // viser's name of its main panel
-const SCHEMES = ["auto", "light", "dark"];
-let scheme = "auto";
+const FOLDED = 70; // CSS pixels, that a folded sheet is lower than
+let sheet = null; // of a narrow window
 let collapses = 0;
-
-const preferred = matchMedia("(prefers-color-scheme: light)");
-
-// Follows the browser, or what was chosen with the switch. viser sets its own scheme when the server's arrives.
-export function followScheme() {
-  scheme = SCHEMES.includes(localStorageItem("luxel-scheme")) ? localStorageItem("luxel-scheme") : "auto";
-  preferred.addEventListener("change", applyScheme);
-  new MutationObserver(applyScheme).observe(document.documentElement, {
-    attributes: true,
-    attributeFilter: ["data-mantine-color-scheme"],
-  });
-  applyScheme();
-}
-
-// Chooses the other scheme; returns its name.
-export function switchScheme() {
-  const now = schemeNow() === "dark" ? "light" : "dark";
-  scheme = now === (preferred.matches ? "light" : "dark") ? "auto" : now;
-  try {
-    localStorage.setItem("luxel-scheme", scheme);
-  } catch {
-    // blocked: the choice ends with the page
-  }
-  applyScheme();
-  return now;
-}
-
-const schemeNow = () => (scheme === "auto" ? (preferred.matches ? "light" : "dark") : scheme);
-
-function applyScheme() {
-  const root = document.documentElement;
-  if (root.getAttribute("data-mantine-color-scheme") !== schemeNow())
-    root.setAttribute("data-mantine-color-scheme", schemeNow());
-}
-
-function localStorageItem(name) {
-  try {
-    return localStorage.getItem(name);
-  } catch {
-    return null;
-  }
-}
 
 // The sheet that viser shows instead of a panel on narrow windows: its title bar, or null.
 function sheetHandle() {
@@ -57,18 +15,22 @@ function sheetHandle() {
   return null;
 }
 
-// Folds the sheet of a narrow window up, once; false: it is not there yet, or the window is wide.
-export function foldSheet() {
+// Whether luxel's controls are in the panel, at the right, or in the sheet of a narrow window, which is folded up first.
+export function panelIsReady() {
+  if (!window.luxelShell.isNarrow()) {
+    const panel = document.querySelector("[data-testid=floating-panel][data-dock-side=right]");
+    return panel?.querySelector("label, .tabler-icon-chevron-up, .tabler-icon-chevron-down") != null;
+  }
   const handle = sheetHandle();
   if (handle === null) return false;
-  let sheet = handle;
-  while (sheet && getComputedStyle(sheet).position !== "fixed") sheet = sheet.parentElement;
-  sheet?.classList.add("luxel-sheet");
-  handle.click();
-  return true;
+  if (sheet === null) {
+    sheet = handle;
+    while (sheet && getComputedStyle(sheet).position !== "fixed") sheet = sheet.parentElement;
+    sheet.classList.add("luxel-sheet");
+    handle.click();
+  }
+  return sheet.getBoundingClientRect().height < FOLDED;
 }
-
-export const isNarrow = () => matchMedia("(max-width: 36em)").matches; // as viser decides
 
 // Hides or shows the panel.
 export function togglePanel() {

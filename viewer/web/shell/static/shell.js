@@ -1,11 +1,16 @@
 // What lies around the image: connection, stored and shared views, keys, help, buttons. Messages: viewer/web/shell/messages.py
 
+import { Divider } from "./divider.js";
+import { watchFocus } from "./focus.js";
 import { Help } from "./help.js";
+import { iconButton } from "./icons.js";
 import { Keeper } from "./keep.js";
 import { fit, listen } from "./keys.js";
 import { decodeView } from "./link.js";
-import { flatten, foldSheet, followScheme, isNarrow, switchScheme, togglePanel } from "./page.js";
+import { mend } from "./mend.js";
+import { flatten, panelIsReady, togglePanel } from "./page.js";
 import { Status, element } from "./status.js";
+import { Toolbar } from "./toolbar.js";
 
 const POLICY_VIOLATION = 1008; // close code: the server does not want this connection again
 
@@ -24,7 +29,9 @@ style.href = "/luxel/shell.css";
 const status = new Status();
 const help = new Help();
 const keeper = new Keeper(send);
-followScheme();
+const toolbar = new Toolbar(status.root, send);
+const divider = new Divider(status.root, send);
+mend();
 readAddress();
 
 function readAddress() {
@@ -66,6 +73,7 @@ function receive(message) {
     status.connected(true);
     fit(hello);
     help.fit(hello);
+    toolbar.fit(hello);
     if (hello.flat) flatten();
     keeper.restore(hello, link);
     if (problem) status.notify(problem, 8);
@@ -79,6 +87,10 @@ function receive(message) {
     state = message;
     status.show(state);
     keeper.takeTime(state.time);
+  } else if (message.type === "toolbar") {
+    toolbar.show(message);
+  } else if (message.type === "divider") {
+    divider.show(message);
   }
 }
 
@@ -101,15 +113,16 @@ function chooseOutput(index) {
 
 const shortcuts = {
   "?": () => help.toggle(),
-  escape: () => (help.open ? help.close() : false),
-  r: () => send({ type: "act", name: "reset" }),
+  escape: () => (help.open ? help.close() : toolbar.escape()),
+  home: () => send({ type: "act", name: "reset" }),
   f: () => (hello?.flat ? false : send({ type: "focus", u: cursor[0], v: cursor[1], double: false })),
   h: () => togglePanel(),
-  l: () => copyLink(),
+  u: () => copyLink(),
   " ": () => (hello?.trains ? send({ type: "act", name: "pause" }) : hello?.times ? send({ type: "act", name: "play" }) : false),
 };
 for (let i = 0; i < 10; i++) shortcuts[(i + 1) % 10] = () => chooseOutput(i); // 0 is the tenth
-listen(shortcuts);
+watchFocus(); // first: what Escape leaves is no shortcut
+listen((key) => shortcuts[key] ?? toolbar.shortcut(key));
 
 function onImage(event) {
   const canvas = window.__viserMutable?.canvas;
@@ -124,33 +137,37 @@ window.addEventListener("dblclick", (event) => {
   if (position && !hello?.flat) send({ type: "focus", u: position[0], v: position[1], double: true });
 });
 
-const ICONS = {
-  reset: "M4 11 12 4l8 7M6 10v9h12v-9",
-  link: "M10 14a4 4 0 0 0 6 0l3-3a4 4 0 0 0-6-6l-1 1M14 10a4 4 0 0 0-6 0l-3 3a4 4 0 0 0 6 6l1-1",
-  scheme: "M12 3a9 9 0 1 0 0 18zM12 3a9 9 0 0 1 0 18",
-  help: "M9 9a3 3 0 1 1 4 3c-1 .5-1 1-1 2M12 18v.1",
-};
 const buttons = element("div", "luxel-buttons", status.root);
 for (const [icon, title, action] of [
-  ["reset", "Reset the view (R)", shortcuts.r],
-  ["link", "Copy a link to this view (L)", copyLink],
-  ["scheme", "Light or dark", switchScheme],
+  ["reset", "Reset the view (Home)", shortcuts.home],
+  ["link", "Copy a link to this view (U)", copyLink],
+  ["scheme", "Light or dark", window.luxelShell.switchScheme],
   ["help", "Mouse, touch and keys (?)", shortcuts["?"]],
-]) {
-  const button = element("button", "", buttons);
-  button.type = "button";
-  button.title = title;
-  button.setAttribute("aria-label", title);
-  button.innerHTML = `<svg viewBox="0 0 24 24"><path d="${ICONS[icon]}"/></svg>`;
-  button.addEventListener("click", () => {
-    button.blur(); // so that the space bar is free again
-    action();
-  });
-}
+])
+  iconButton(icon, title, action, buttons);
 buttons.hidden = true;
 
-if (isNarrow()) {
-  const folding = setInterval(() => foldSheet() && clearInterval(folding), 50);
+// The panel is shown once luxel's controls are in it and the folders of before are open, or a while after they came.
+const LATEST = 2000; // ms after the key
+let keyAt = null;
+function reveal() {
+  keyAt ??= window.luxelShell.key === null ? null : performance.now();
+  const known = keyAt !== null && (hello !== null || performance.now() - keyAt > LATEST);
+  if (known && panelIsReady()) requestAnimationFrame(window.luxelShell.reveal);
+  else requestAnimationFrame(reveal);
 }
+reveal();
+
+// What covers the image goes once the stream has drawn the view that the page is to show, or another one to which the user
+// has turned; or where images come by other means, a while after the first.
+let imageAt = null;
+function uncover() {
+  imageAt ??= state.shown ? performance.now() : null;
+  const drawn = window.luxel.upToDate?.() && keeper.isThere();
+  if (imageAt !== null && (drawn || performance.now() - imageAt > LATEST)) requestAnimationFrame(() => requestAnimationFrame(() => status.uncover()));
+  else requestAnimationFrame(uncover);
+}
+uncover();
+
 window.luxelShell.onkey = connect;
 if (window.luxelShell.key !== null) connect(window.luxelShell.key);

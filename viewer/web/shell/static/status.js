@@ -1,7 +1,10 @@
 // What is said over the image: loading, connection lost, errors, reduced resolution, and short notices.
 
 const PATIENCE = 700; // ms without a connection before it is called lost
-const STALLED = 6; // s after which the page that still loads says why that may be
+const SILENT = 1; // s for which the page loads without a word
+const ASKED = 4; // s after which a page that still loads looks whether the browser can draw
+const STALLED = 10; // s after which the page that still loads says why that may be
+const NOT_DRAWN = "The scene cannot be rendered";
 const NO_WEBGL =
   "This browser gives the page no WebGL 2, which it needs to draw. Turn on hardware acceleration in its settings, or open the page in another browser.";
 
@@ -15,7 +18,8 @@ export class Status {
   #lostAt = null;
   #began = performance.now();
   #failure = ""; // message of a failed render
-  #draws = document.createElement("canvas").getContext("webgl2") !== null;
+  #draws = true; // whether the browser has what viser's page needs
+  #asked = false;
   #cause = null; // answer of the server while it refuses
   #noticeTimer = 0;
   #box = ""; // of the canvas in the window
@@ -23,9 +27,7 @@ export class Status {
   constructor() {
     for (const node of [this.#bar, this.#error, this.#notice]) node.setAttribute("role", "status");
     this.#bar.hidden = this.#error.hidden = this.#moving.hidden = this.#notice.hidden = true;
-    this.#loading.innerHTML = this.#draws
-      ? '<div class="luxel-spinner"></div><p>Loading the scene …</p><p></p>'
-      : "<p>The scene cannot be rendered</p><p></p>";
+    this.#loading.innerHTML = "<p></p><p></p>"; // nothing that moves: without a GPU that takes longer than the page
     document.body.append(this.#root);
     setInterval(() => this.#tick(), 200);
   }
@@ -42,16 +44,18 @@ export class Status {
   }
 
   // Takes a `state` message of the server.
-  show({ shown, error, moving, full }) {
-    if (shown) {
-      this.#loading.hidden = true;
-      window.luxelShell.removeFirst();
-    }
+  show({ error, moving, full }) {
     this.#failure = error;
     this.#error.hidden = !error || !this.#bar.hidden;
     this.#error.textContent = error ? `Rendering failed, trying again: ${error}` : "";
     this.#moving.hidden = !moving;
     if (moving) this.#moving.textContent = `moving: ${moving.join(" × ")}, ${full.join(" × ")} when still`;
+  }
+
+  // Shows the image of the stream instead of what covers it while the page loads.
+  uncover() {
+    this.#loading.hidden = true;
+    window.luxelShell.removeFirst();
   }
 
   // Shows a line for some seconds.
@@ -67,6 +71,7 @@ export class Status {
     const bounds = [box.left, box.top, box.width, box.height].join("px ");
     if (bounds !== this.#box) {
       this.#box = bounds;
+      document.documentElement.style.setProperty("--luxel-right", `${innerWidth - box.right}px`);
       ["left", "top", "width", "height"].forEach((name) => (this.#root.style[name] = `${box[name]}px`));
     }
     if (!this.#loading.hidden) this.#load();
@@ -79,6 +84,11 @@ export class Status {
 
   #load() {
     const seconds = (performance.now() - this.#began) / 1e3;
+    if (seconds > ASKED && !this.#asked) {
+      this.#asked = true; // not at once: a browser that draws has better to do
+      this.#draws = document.createElement("canvas").getContext("webgl2") !== null;
+    }
+    if (seconds > SILENT) this.#loading.firstElementChild.textContent = this.#draws ? "Loading the scene …" : NOT_DRAWN;
     const why =
       this.#lostAt !== null && window.luxelShell.key
         ? "The connection was lost, trying again. Has luxel view ended?"

@@ -17,16 +17,20 @@ export class StreamClient {
   #url = null;
   #socket = null;
   #attempts = 0;
-  #newest = null; // { camera, at }: the last one, and when its frame began, milliseconds since 1970
+  #newest = null; // { camera, at, move }: the last one, when its frame began, milliseconds since 1970, and its number
   #sent = null; // the one that the server has
   #delayed = false;
   #sequence = 0;
   #sentAt = new Map(); // `at` of the cameras that were sent, by sequence
+  #moves = new Map(); // their numbers, by sequence
+  #shown;
   #arrived = []; // image messages that are not yet decoded
   #decoding = false;
   #codecs = videoCodecs(); // promise of the video codecs that work here
 
-  constructor(canvas) {
+  // shown: called with the number of the camera that an image shows, once it is on the canvas.
+  constructor(canvas, shown) {
+    this.#shown = shown;
     this.#screen = new Screen(canvas);
   }
 
@@ -41,6 +45,7 @@ export class StreamClient {
       this.#attempts = 0;
       this.#sent = null;
       this.#sentAt.clear();
+      this.#moves.clear();
       if (this.#newest !== null) this.#newest.at = now();
       this.#screen.endVideo();
       this.#sendCamera();
@@ -62,8 +67,8 @@ export class StreamClient {
   }
 
   // Takes the camera of a new frame of the page.
-  move(camera, at) {
-    this.#newest = { camera, at };
+  move(camera, at, move) {
+    this.#newest = { camera, at, move };
     this.#sendCamera();
   }
 
@@ -83,6 +88,7 @@ export class StreamClient {
     this.#sent = this.#newest;
     this.#sequence += 1;
     this.#sentAt.set(this.#sequence, this.#newest.at);
+    this.#moves.set(this.#sequence, this.#newest.move);
     this.#socket.send(JSON.stringify({ type: "camera", sequence: this.#sequence, ...this.#newest.camera }));
   }
 
@@ -125,6 +131,8 @@ export class StreamClient {
     if (from !== this.#socket) return;
     const decode = performance.now() - began;
     const at = this.#sentAt.get(sequence);
+    if (this.#moves.has(sequence)) this.#shown(this.#moves.get(sequence));
+    for (const number of this.#moves.keys()) if (number < sequence) this.#moves.delete(number);
     for (const number of this.#sentAt.keys()) if (number <= sequence) this.#sentAt.delete(number);
     const latency = at === undefined ? null : Math.max(0, now() - at);
     if (from.readyState === WebSocket.OPEN) from.send(JSON.stringify({ type: "drawn", image, decode, latency }));

@@ -10,6 +10,11 @@
     luxel.onkey?.(key);
   };
   window.luxel = luxel;
+  // viser's own light is an image, which the server turns off as soon as the page is connected; preparing it takes a
+  // machine without a GPU longer than everything that luxel draws there.
+  const { fetch } = window;
+  window.fetch = (input, ...rest) =>
+    String(input?.url ?? input).startsWith("data:image/jpeg") ? new Promise(() => {}) : fetch(input, ...rest);
   window.__THREE_DEVTOOLS__ ??= new EventTarget();
   window.__THREE_DEVTOOLS__.addEventListener("observe", ({ detail }) => {
     if (typeof detail?.render !== "function" || !(detail.domElement instanceof HTMLCanvasElement)) return;

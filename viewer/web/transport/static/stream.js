@@ -7,11 +7,15 @@ import { StreamClient, now } from "./client.js";
 const canvas = makeCanvas();
 const client = openClient();
 let newest = null; // camera of the last frame
+let moves = 0; // cameras that the client has
+let drawn = 0; // of them that the last image shows
 
 // The client of the stream: in a worker if the browser can draw there.
 function openClient() {
-  if (!("OffscreenCanvas" in window && "transferControlToOffscreen" in canvas)) return new StreamClient(canvas);
+  const shown = (move) => (drawn = move);
+  if (!("OffscreenCanvas" in window && "transferControlToOffscreen" in canvas)) return new StreamClient(canvas, shown);
   const worker = new Worker("/luxel/worker.js", { type: "module", name: "luxel" });
+  worker.onmessage = ({ data }) => shown(data);
   const offscreen = canvas.transferControlToOffscreen();
   worker.postMessage({ canvas: offscreen }, [offscreen]);
   const remote = (call) => (...given) => worker.postMessage({ call, given });
@@ -27,7 +31,7 @@ function connect(key) {
 // and blending an empty canvas in every frame would cost a machine without a GPU most of its time.
 function observe(renderer) {
   const { render, setPixelRatio } = renderer;
-  let clear = false; // whether the canvas is empty
+  let clear = null; // whether the canvas is empty; null: nothing was drawn yet
   let ratio = null; // of pixels, that the canvas has yet to take on
   renderer.setPixelRatio = function (value) {
     if (clear) ratio = value; // viser changes it with every motion; each change makes a new canvas
@@ -42,7 +46,9 @@ function observe(renderer) {
     const at = now();
     lieUnder(canvas, renderer.domElement);
     const read = readCamera(renderer, camera);
-    if (read !== null && (newest === null || !sameCamera(read, newest))) client.move((newest = read), at);
+    if (read !== null && (newest === null || !sameCamera(read, newest))) client.move((newest = read), at, ++moves);
+    // Nothing of viser's is visible yet, and its shaders take a while to compile.
+    if (document.documentElement.classList.contains("luxel-starting")) return;
     const empty = isEmpty(scene);
     if (ratio !== null && !(empty && clear)) {
       setPixelRatio.call(this, ratio);
@@ -54,6 +60,7 @@ function observe(renderer) {
   };
 }
 
+window.luxel.upToDate = () => moves > 0 && drawn === moves; // whether the image shows the newest camera
 window.luxel.drop = () => client.drop(); // for tests
 window.luxel.renderers.forEach(observe);
 window.luxel.onrenderer = observe;

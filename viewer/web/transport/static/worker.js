@@ -5,6 +5,6 @@ import { StreamClient } from "./client.js";
 let client = null;
 
 onmessage = ({ data }) => {
-  if (data.canvas !== undefined) client = new StreamClient(data.canvas);
+  if (data.canvas !== undefined) client = new StreamClient(data.canvas, (move) => postMessage(move));
   else client[data.call](...data.given);
 };

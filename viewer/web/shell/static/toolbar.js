@@ -1,0 +1,124 @@
+// The tools on the image: their icons at its edge, one line for the active tool, and what can be done with a selection.
+// What there is and what is active comes from the server, see viewer/web/shell/toolbar.py.
+
+import { iconButton } from "./icons.js";
+import { element } from "./status.js";
+
+const ICONS = { Undo: "undo", Redo: "redo", "Show all": "show" }; // of actions that stand at the tools
+
+export class Toolbar {
+  #send;
+  #tools = element("div", "luxel-toolbar");
+  #line = element("div", "luxel-toolline");
+  #message = element("span", "luxel-toolmessage", this.#line);
+  #offers = element("span", "luxel-actions", this.#line); // actions for the active tool
+  #count = element("span", "luxel-count", this.#line);
+  #actions = element("span", "luxel-actions", this.#line);
+  #described = { tools: [], actions: [] };
+  #buttons = new Map(); // by name, of tools and actions
+  #state = { active: [], enabled: [] };
+
+  // parent: the layer over the image; send: sends a message to the server.
+  constructor(parent, send) {
+    this.#send = send;
+    this.#tools.setAttribute("role", "toolbar");
+    this.#tools.setAttribute("aria-label", "Tools");
+    this.#message.setAttribute("role", "status");
+    this.#tools.hidden = this.#line.hidden = true;
+    parent.append(this.#tools, this.#line);
+  }
+
+  // Takes the tools and actions of the server's greeting.
+  fit({ toolbar }) {
+    const described = toolbar ?? { tools: [], actions: [] };
+    if (JSON.stringify(described) === JSON.stringify(this.#described)) return; // connected again
+    this.#described = described;
+    this.#buttons.clear();
+    this.#tools.replaceChildren();
+    this.#actions.replaceChildren();
+    this.#offers.replaceChildren();
+    let group = null;
+    for (const tool of described.tools) {
+      if (group !== null && group !== tool.group) element("hr", "", this.#tools);
+      group = tool.group;
+      const title = tool.key ? `${tool.label} (${tool.key.toUpperCase()})` : tool.label;
+      const button = iconButton(tool.icon, title, () => this.choose(tool.name), this.#tools);
+      button.setAttribute("aria-pressed", "false");
+      this.#buttons.set(tool.name, button);
+    }
+    const bar = described.actions.filter((action) => action.place === "tools");
+    if (bar.length && described.tools.length) element("hr", "", this.#tools);
+    for (const action of bar) {
+      const button = iconButton(ICONS[action.name], titleOf(action), () => this.press(action.name), this.#tools);
+      this.#buttons.set(action.name, button);
+    }
+    for (const action of described.actions.filter((action) => action.place !== "tools")) {
+      const button = element("button", "", action.place === "line" ? this.#offers : this.#actions);
+      button.type = "button";
+      button.title = titleOf(action);
+      button.textContent = action.label;
+      button.addEventListener("click", (event) => {
+        if (event.detail > 0) button.blur();
+        this.press(action.name);
+      });
+      this.#buttons.set(action.name, button);
+    }
+    this.#tools.hidden = described.tools.length === 0;
+  }
+
+  // Takes a `toolbar` message of the server.
+  show(state) {
+    this.#state = state;
+    for (const { name } of this.#described.tools)
+      this.#buttons.get(name)?.setAttribute("aria-pressed", String(state.active.includes(name)));
+    for (const action of this.#described.actions) {
+      const button = this.#buttons.get(action.name);
+      if (button === undefined) continue;
+      button.disabled = !state.enabled.includes(action.name);
+      const done = { Undo: state.undo, Redo: state.redo }[action.name];
+      if (done !== undefined) button.title = done ? `${action.label}: ${done} (${action.key})` : titleOf(action);
+      if (action.place === "tools") button.setAttribute("aria-label", button.title);
+      if (action.name === "Show all" || action.place === "line") button.hidden = button.disabled;
+    }
+    const tool = this.#described.tools.find(({ name }) => name === state.active.at(-1));
+    this.#message.textContent = state.message || tool?.hint || "";
+    this.#message.className = `luxel-toolmessage ${state.kind ? `luxel-${state.kind}-text` : ""}`;
+    this.#message.hidden = !this.#message.textContent;
+    const selected = state.selected ?? 0;
+    this.#count.textContent = selected ? `${selected.toLocaleString("en")} ${nounOf(selected, state.noun)} selected` : "";
+    this.#count.hidden = this.#actions.hidden = !selected;
+    this.#line.hidden = this.#message.hidden && !selected;
+  }
+
+  choose(name) {
+    this.#send({ type: "tool", name });
+  }
+
+  press(name) {
+    if (!this.#state.enabled.includes(name)) return false;
+    this.#send({ type: "press", name });
+  }
+
+  // Leaves what is being drawn, else the active tool; false: there was neither.
+  escape() {
+    if (window.luxel?.cancelDrawing?.()) return true;
+    if (!this.#state.active.length) return false;
+    this.choose("");
+    return true;
+  }
+
+  // What a key does, or undefined: `key` as in `KeyboardEvent.key`, in lower case, with "shift+" and "ctrl+" before it.
+  shortcut(key) {
+    const tool = this.#described.tools.find((tool) => tool.key && tool.key === key);
+    if (tool) return () => this.choose(tool.name);
+    const action = this.#described.actions.find((action) => action.key.toLowerCase() === key);
+    return action && key.startsWith("shift+") ? () => this.press(action.name) : undefined;
+  }
+}
+
+const titleOf = ({ label, key }) => (key ? `${label} (${key})` : label);
+
+// "1 Gaussian", "2 Gaussians".
+function nounOf(count, noun = "") {
+  return count === 1 ? noun.replace(/s$/, "") : noun;
+}
