@@ -22,16 +22,11 @@ LITTLE = 0.02  # share of all cells of the images up to which empty ones are lef
 BEYOND = 5.0  # the farthest points, times the distance at which their ray leaves that ball
 ALIKE = 4  # of 255: a colour that differs by no more from that behind the scene needs no points
 READERS = 8  # at most; each holds an image
-NONE = (
-    np.zeros((0, 3)),
-    np.zeros((0, 3), np.uint8),
-    np.zeros(0),
-)  # positions, colours and sizes of no points
 
 
 def background_points(
     points: Points, views: Sequence[View], count: int, seed: int, behind: int | None = None
-) -> tuple[Points, np.ndarray]:
+) -> Points:
     """Points where rays of pixels without a point of the capture nearby have left the scene.
 
     Structure from motion finds no points in dark, blurred or plain backgrounds. Primitives that start on an object
@@ -48,8 +43,7 @@ def background_points(
         behind: grey value, of 255, that is drawn behind the scene, so that pixels of it need nothing; None: it varies.
 
     Returns:
-        At most ``count`` points with the colours of the pixels, none where all but a fiftieth of the cells show points;
-        and the side of the cell that each one is in, at its distance, float32 [M].
+        At most ``count`` points with the colours of the pixels; none where all but a fiftieth of the cells show points.
     """
     random = np.random.default_rng([seed, 2])
     near = [view for view in near_views(views) if view.camera.lens is None]
@@ -64,16 +58,16 @@ def background_points(
     picked = np.sort(random.permutation(len(view_of))[: max(0, count)])
     ball = _ball(xyz.numpy(), near)
 
-    def of_view(number: int) -> tuple[np.ndarray, ...]:
+    def of_view(number: int) -> tuple[np.ndarray, np.ndarray]:
         view, rows = chosen[number], picked[view_of[picked] == number] - int(np.searchsorted(view_of, number))
         numbers = np.random.default_rng([seed, 2, number]).random((3, len(rows)))
         return _on_rays(view, cells[number][rows], numbers, behind, *ball)
 
-    parts: list[tuple[np.ndarray, ...]] = [NONE]
+    parts = [(np.zeros((0, 3)), np.zeros((0, 3), np.uint8))]
     with ThreadPoolExecutor(min(READERS, os.cpu_count() or 1)) as pool:
         parts += pool.map(of_view, np.unique(view_of[picked]).tolist())
-    positions, colours, sizes = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return Points(positions.astype(np.float32), colours), sizes.astype(np.float32)
+    positions, colours = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return Points(positions.astype(np.float32), colours)
 
 
 def empty_cells(camera: Camera, xyz: Tensor) -> np.ndarray:
@@ -118,9 +112,8 @@ def _ball(xyz: np.ndarray, views: Sequence[View]) -> tuple[np.ndarray, float]:
 
 def _on_rays(
     view: View, cells: np.ndarray, random: np.ndarray, behind: int | None, centre: np.ndarray, radius: float
-) -> tuple[np.ndarray, ...]:
-    """Points behind a ball on rays of a pixel in each cell, [M, 3], the colours of the pixels, uint8 [M, 3], and the
-    sides of the cells at the distance of the points, [M].
+) -> tuple[np.ndarray, np.ndarray]:
+    """Points behind a ball on rays of a pixel in each cell, [M, 3], and the colours of the pixels, uint8 [M, 3].
 
     Args:
         view: whose pixels that do not count are left out; with alpha it has no background.
@@ -138,7 +131,7 @@ def _on_rays(
         camera.height,
         camera.width,
     ):  # which the data set names when it reads the image
-        return NONE
+        return np.zeros((0, 3)), np.zeros((0, 3), np.uint8)
     rgb = pixels.rgb[row, column]
     counts = np.full(len(cells), pixels.alpha is None)
     if behind is not None:
@@ -154,5 +147,4 @@ def _on_rays(
     leaves = np.sqrt(np.maximum(along**2 - start @ start + radius**2, 0)) - along
     distance = leaves / (1 - random[2] * (1 - 1 / BEYOND))
     points = pose[:3, 3] + distance[:, None] * ahead
-    sides = distance * cell_side(camera) / max(fx, fy)
-    return points[counts], rgb[counts], sides[counts]
+    return points[counts], rgb[counts]

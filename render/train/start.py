@@ -49,7 +49,7 @@ def first_primitives(
         left_out = f"{len(xyz) - len(chosen):,} of {len(xyz):,}"
         say(f"{left_out} points of the capture have coordinates that are not finite; they are left out.")
     limit = min(config.init.max_points or len(chosen), config.max_gaussians or len(chosen))
-    behind, sizes = _behind(Points(xyz[chosen], rgb[chosen]), min(len(chosen), limit), config, views)
+    behind = _behind(Points(xyz[chosen], rgb[chosen]), min(len(chosen), limit), config, views)
     if config.max_gaussians:
         limit = min(limit, config.max_gaussians - len(behind.xyz))
     if len(chosen) > limit:
@@ -61,18 +61,11 @@ def first_primitives(
     first = Points(np.concatenate([xyz[chosen], behind.xyz]), np.concatenate([rgb[chosen], behind.rgb]))
     opacity = config.strategy.first_opacity if config.init.opacity is None else config.init.opacity
     start = Start(config.init, opacity, views, config.seed, device)
-    scene = PRIMITIVES[config.primitive].engine.initialise(first, start)
-    log_scales = scene.tensors().get("log_scales")
-    if len(sizes) and log_scales is not None:  # they lie so far apart that each would cover much of an image
-        most = torch.from_numpy(sizes).to(log_scales).log()[:, None]
-        log_scales[-len(sizes) :] = torch.minimum(log_scales[-len(sizes) :], most)
-    return scene
+    return PRIMITIVES[config.primitive].engine.initialise(first, start)
 
 
-def _behind(
-    points: Points, used: int, config: TrainConfig, views: Sequence[View]
-) -> tuple[Points, np.ndarray]:
-    """Points behind the scene, see `Init.background_share`, and their largest sizes.
+def _behind(points: Points, used: int, config: TrainConfig, views: Sequence[View]) -> Points:
+    """Points behind the scene, see `Init.background_share`.
 
     Args:
         points: of the capture.
