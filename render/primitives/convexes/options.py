@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from luxel.render.bounds import Bounds, FinalRate, Positive, Rate, Share, Weight
+from luxel.render.bounds import Bounds, FinalRate, Positive, Rate, Weight
 from luxel.render.ops.raster.convex_points import FEWEST, MOST
 from luxel.render.primitives.training import Init, Loss, Rates
 
@@ -46,8 +46,6 @@ class ConvexLoss(Loss):
 class ConvexInit(Init):
     """How the first convexes are made from the points of the capture."""
 
-    background_share: Share = 0.0
-    """Points that are added behind the scene, as a share of the points of the capture; 0: none."""
     points_each: Annotated[int, Bounds(FEWEST, MOST)] = 6
     """Points of each convex, 3 to 8."""
     sigma: Positive = STARTING_SIGMA["light"]

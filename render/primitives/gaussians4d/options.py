@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from luxel.render.bounds import Bounds, FinalRate, Positive, Rate, Share, Steps, Weight
+from luxel.render.bounds import Bounds, FinalRate, Positive, Rate, Steps, Weight
 from luxel.render.primitives.training import Init, Loss, Rates
 
 
@@ -55,8 +55,6 @@ class Gaussians4dLoss(Loss):
 class Gaussians4dInit(Init):
     """How the first 4D Gaussians are made from the points of the capture."""
 
-    background_share: Share = 0.0
-    """Points that are added behind the scene, as a share of the points of the capture; 0: none."""
     time_scale: Positive | None = None
     """Standard deviation in time at the start, as a share of the capture's duration; None: as wide as in space."""
     time_margin: Annotated[float, Bounds(0, 10**6, stated=False)] = 0.0

@@ -138,9 +138,9 @@ def test_training_starts_from_both_within_the_limits() -> None:
         )  # pyright: ignore
         return first_primitives(points, config, views, device, say=said.append).count
 
-    assert count(background_share=0.0) == 5000 and not said
-    assert count() == 5000 + 1250
+    assert count() == 5000 and not said
+    assert count(background_share=0.25) == 5000 + 1250
     assert "1,250 points are added behind the scene" in said[-1]
-    assert count(max_points=2000) == 2000 + FEWEST_BEHIND
-    assert count(max_gaussians=3000) == 3000
+    assert count(background_share=0.25, max_points=2000) == 2000 + FEWEST_BEHIND
+    assert count(background_share=0.25, max_gaussians=3000) == 3000
     assert "600 points" in said[-1]

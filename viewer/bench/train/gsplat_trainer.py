@@ -76,9 +76,7 @@ class GsplatTrainer:
         start = TrainConfig(
             max_gaussians=None if settings.count is None else bound,
             seed=config.seed,
-            init=Init(
-                settings.sh_degree, settings.opacity, settings.scale, max_points=None, background_share=0.0
-            ),
+            init=Init(settings.sh_degree, settings.opacity, settings.scale, max_points=None),
         )
         train_views = [world.view(view) for view in capture.train]
         first = first_primitives(world.points(capture.points), start, train_views, device)
