@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import pi, sqrt
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from luxel.render.geometry.camera import Camera
 from luxel.render.ops.field.spherical_harmonics import sh_basis
 
 SH_DIRECTIONS = 64  # directions at which functions of degree 3 are compared
+OPPOSITE = (
+    -0.99
+)  # cosine below which two directions count as opposite: the axis of the shortest rotation is rounded
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,78 @@ class Similarity:
         turned = Similarity(quat, scale).apply(torch.tensor(pivot, dtype=torch.float64)).tolist()
         moved = tuple(p + s - t for p, s, t in zip(pivot, shift, turned, strict=True))
         return Similarity(quat, scale, moved)
+
+    @staticmethod
+    def between(source: Sequence[float] | np.ndarray, target: Sequence[float] | np.ndarray) -> Similarity:
+        """The rotation that turns the direction ``source`` into ``target``, [3] each of any length, by the shortest
+        way.
+
+        Raises:
+            ValueError: a direction has the length 0 or a number that is not finite.
+        """
+        a, b = _unit(source), _unit(target)
+        if float(a @ b) > OPPOSITE:
+            return Similarity(_shortest(a, b))
+        axis = np.cross(a, b)
+        if not np.linalg.norm(axis) > 1e-6:
+            axis = np.cross(a, np.eye(3)[int(np.argmin(np.abs(a)))])
+        for _ in range(2):  # exactly square to a, so that half a turn about it gives -a
+            axis = axis - float(axis @ a) * a
+            axis = axis / np.linalg.norm(axis)
+        half = Similarity((0.0, *_triple(axis)))
+        return Similarity(_shortest(-a, b)).after(half)
+
+    def after(self, first: Similarity) -> Similarity:
+        """One transform instead of two: ``first``, then this one."""
+        like = torch.zeros(0, dtype=torch.float64)
+        w, x, y, z = quat_product(self.unit_quat(like), first.unit_quat(like)).tolist()
+        moved = self.apply(torch.tensor(first.translation, dtype=torch.float64)).tolist()
+        return Similarity((w, x, y, z), self.scale * first.scale, _triple(moved))
+
+    def inverse(self) -> Similarity:
+        """The transform that takes this one back."""
+        w, x, y, z = self.quat
+        back = Similarity((w, -x, -y, -z), 1 / self.scale)
+        moved = back.apply(torch.tensor(self.translation, dtype=torch.float64))
+        return replace(back, translation=_triple((-moved).tolist()))
+
+    def turned(self, directions: np.ndarray) -> np.ndarray:
+        """Directions of the transformed scene, float64 [..., 3]; lengths are retained."""
+        return np.asarray(directions, np.float64) @ self.matrix.numpy().T
+
+    def pose(self, world_to_cam: np.ndarray) -> np.ndarray:
+        """The camera that sees of the transformed scene what one with this pose sees of the scene.
+
+        Depths are multiplied by the scale.
+
+        Args:
+            world_to_cam: rigid, [4, 4].
+
+        Returns:
+            float64 [4, 4].
+        """
+        out = np.array(world_to_cam, np.float64)
+        out[:3, :3] = out[:3, :3] @ self.matrix.numpy().T
+        out[:3, 3] = self.scale * out[:3, 3] - out[:3, :3] @ np.array(self.translation)
+        return out
+
+    def camera(self, camera: Camera) -> Camera:
+        """A single camera that sees of the transformed scene what ``camera`` sees of the scene; see `pose`.
+
+        A rolling shutter moves by scaled distances.
+        """
+        pose = torch.from_numpy(self.pose(camera.world_to_cam.detach().cpu().double().numpy()))
+        shutter = camera.shutter
+        if shutter is not None:
+            factors = [self.scale] * 3 + [1.0] * (len(shutter) - 3)
+            shutter = shutter * shutter.new_tensor(factors)
+        return replace(
+            camera,
+            world_to_cam=pose.to(camera.world_to_cam),
+            near=camera.near * self.scale,
+            far=camera.far * self.scale,
+            shutter=shutter,
+        )
 
     @property
     def turns(self) -> bool:
@@ -123,6 +201,26 @@ def quat_product(a: Tensor, b: Tensor) -> Tensor:
         ],
         -1,
     )
+
+
+def _unit(direction: Sequence[float] | np.ndarray) -> np.ndarray:
+    """A direction of length 1, float64 [3]."""
+    vector = np.array(direction, np.float64)
+    length = float(np.linalg.norm(vector))
+    if not 0 < length < np.inf:
+        raise ValueError(f"a direction must have a length above 0, got {vector.tolist()}")
+    return vector / length
+
+
+def _shortest(a: np.ndarray, b: np.ndarray) -> tuple[float, float, float, float]:
+    """The quaternion wxyz of the rotation from one direction of length 1 to another that is not its opposite."""
+    x, y, z = np.cross(a, b).tolist()
+    return 1 + float(a @ b), x, y, z
+
+
+def _triple(numbers: Sequence[float] | np.ndarray) -> tuple[float, float, float]:
+    x, y, z = (float(number) for number in numbers)
+    return x, y, z
 
 
 def _sphere(count: int) -> Tensor:

@@ -93,3 +93,6 @@ class Init(Options):
     """Factor on the starting size, the root mean square distance to the three nearest points."""
     max_points: Count | None = None
     """Start from a random subset of at most this many points; None: all."""
+    background_share: Share = 0.0
+    """Points that are added behind the scene, where images show what no point of the capture is near, as a share of its
+    points, at least 1,000, such as 0.25; 0: none."""

@@ -13,7 +13,11 @@ from luxel.render.geometry.lens import require_pinhole
 from luxel.render.primitives import PRIMITIVES
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.primitives.spec import Start
+from luxel.render.train.background_points import background_points
 from luxel.render.train.config import TrainConfig
+
+BEHIND = {"auto": 0, "black": 0, "white": 255, "random": None}  # grey value behind images without alpha
+FEWEST_BEHIND = 1000  # points behind the scene at least, where images show enough of it
 
 
 def first_primitives(
@@ -45,11 +49,33 @@ def first_primitives(
         left_out = f"{len(xyz) - len(chosen):,} of {len(xyz):,}"
         say(f"{left_out} points of the capture have coordinates that are not finite; they are left out.")
     limit = min(config.init.max_points or len(chosen), config.max_gaussians or len(chosen))
+    behind = _behind(Points(xyz[chosen], rgb[chosen]), min(len(chosen), limit), config, views)
+    if config.max_gaussians:
+        limit = min(limit, config.max_gaussians - len(behind.xyz))
     if len(chosen) > limit:
         chosen = np.sort(np.random.default_rng(config.seed).choice(chosen, limit, replace=False))
+    if len(behind.xyz):
+        say(
+            f"{len(behind.xyz):,} points are added behind the scene, where images show what no point is near."
+        )
+    first = Points(np.concatenate([xyz[chosen], behind.xyz]), np.concatenate([rgb[chosen], behind.rgb]))
     opacity = config.strategy.first_opacity if config.init.opacity is None else config.init.opacity
     start = Start(config.init, opacity, views, config.seed, device)
-    return PRIMITIVES[config.primitive].engine.initialise(Points(xyz[chosen], rgb[chosen]), start)
+    return PRIMITIVES[config.primitive].engine.initialise(first, start)
+
+
+def _behind(points: Points, used: int, config: TrainConfig, views: Sequence[View]) -> Points:
+    """Points behind the scene, see `Init.background_share`.
+
+    Args:
+        points: of the capture.
+        used: how many of them training starts from.
+    """
+    share = config.init.background_share
+    count = max(FEWEST_BEHIND, round(share * used)) if share > 0 else 0
+    if config.max_gaussians:
+        count = min(count, config.max_gaussians // 5)
+    return background_points(points, views, count, config.seed, BEHIND[config.background])
 
 
 def require_lenses(config: TrainConfig, views: Sequence[View]) -> None:

@@ -20,12 +20,15 @@ class LoadOptions(NamedTuple):
         axes: of a file that ignores the specification of its format, see `luxel.scenes.files.axes`.
         backend: rasterizer backend of primitives.
         device: that draws it.
+        measured: whether the up direction and the length of a unit are those that the user has measured, where there
+            are such (`luxel.scenes.measuring`), or those of the file or run alone.
     """
 
     keep_non_finite: bool = False
     axes: str | None = None
     backend: Backend = "luxel"
     device: torch.device = torch.device("cpu")
+    measured: bool = True
 
 
 DEFAULT = LoadOptions()

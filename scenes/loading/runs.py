@@ -28,6 +28,7 @@ from luxel.scenes.loading.run_results import (
     retains_lenses,
 )
 from luxel.scenes.loading.scene_files import load_any_scene, scene_of
+from luxel.scenes.measuring.measured_facts import measured_in_run
 
 
 def load_run(path: Path, options: LoadOptions = DEFAULT) -> Scene:
@@ -36,9 +37,15 @@ def load_run(path: Path, options: LoadOptions = DEFAULT) -> Scene:
     if is_field_run(path):
         field = load_run_field(path).to(options.device)
         about = field_scene(field).about
-        return field_scene(field, about=replace(about, shift=_stated(path).shift))
+        facts = SceneFacts(up=about.up, metres=about.metres, shift=facts_of_capture(path).shift)
+        if options.measured:
+            facts = measured_in_run(path).over(facts)
+        return field_scene(field, about=replace(about, up=facts.up, metres=facts.metres, shift=facts.shift))
     parameters = load_run_scene(path, keep_non_finite=options.keep_non_finite)
-    return scene_of(parameters, facts_of_run(path), options, lenses=retains_lenses(path))
+    facts = facts_of_run(path)
+    if options.measured:
+        facts = measured_in_run(path).over(facts)
+    return scene_of(parameters, facts, options, lenses=retains_lenses(path))
 
 
 def load_parameters(path: Path, shift: Sequence[float] | np.ndarray) -> Parameters:
@@ -56,11 +63,11 @@ def facts_of_run(path: Path) -> SceneFacts:
     """What the configuration of a run says of its primitives, or its scene.ply where there is no configuration."""
     if not has_config(path):
         return load_facts(path) if (path / "scene.ply").is_file() else SceneFacts()
-    known = _stated(path)
+    known = facts_of_capture(path)
     return SceneFacts(antialiased=read_config(path)[0].antialiased, up=known.up, shift=known.shift)
 
 
-def _stated(path: Path) -> SceneFacts:
+def facts_of_capture(path: Path) -> SceneFacts:
     """What the configuration of a run says of its capture."""
     about = RunFolder.read_body(path).get("capture")
     return facts_from(about if isinstance(about, dict) else {})

@@ -24,6 +24,8 @@ from luxel.scenes.loading.run_results import (
     load_run_scene,
     run_folder,
 )
+from luxel.scenes.measuring.measured_facts import measured_in_file
+from luxel.scenes.measuring.measurements import Measurements
 
 
 def is_scene_file(path: Path) -> bool:
@@ -38,7 +40,17 @@ def load_scene_file(path: Path, options: LoadOptions = DEFAULT) -> Scene:
         LuxelError: there is no such file, its format is unknown, or it cannot be read.
     """
     parameters = load_any_scene(path, keep_non_finite=options.keep_non_finite, axes=options.axes)
-    return scene_of(parameters, load_facts(path, axes=options.axes), options)
+    return measured_scene(path, parameters, load_facts(path, axes=options.axes), options)
+
+
+def measured_scene(
+    path: Path, parameters: Parameters, facts: SceneFacts, options: LoadOptions = DEFAULT
+) -> Scene:
+    """Primitives of a scene file as a scene, with what the user has measured in it unless the options say otherwise."""
+    scene = scene_of(parameters, facts, options)
+    if not options.measured or (measured := measured_in_file(path, scene)) == Measurements():
+        return scene
+    return scene_of(parameters, measured.over(facts), options)
 
 
 def scene_of(parameters: Parameters, facts: SceneFacts, options: LoadOptions, lenses: bool = False) -> Scene:

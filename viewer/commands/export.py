@@ -28,7 +28,8 @@ class Export(ExportOptions):
     --mesh writes a triangle mesh: the surface that the cameras of a run see, fused from depth; the hulls of convexes;
     or the surface of a neural field. --frames writes a dynamic
     scene as a folder of static .ply scenes, --time as one. --cameras writes the cameras and points that a run was
-    trained on as a COLMAP model.
+    trained on as a COLMAP model. All are in the coordinates of the capture; --upright turns them, --metric scales them
+    to metres.
 
     Examples:
         luxel export runs/first --out scene.splat
@@ -44,6 +45,7 @@ class Export(ExportOptions):
         luxel export download.spz --out download.ply
         luxel export upside-down.spz --scene-axes RDF --out fixed.glb
         luxel export runs/first --out sparse/0 --cameras
+        luxel export runs/first --out room.glb --upright --metric
     """
 
     def execute(self) -> int:
@@ -65,7 +67,10 @@ class Export(ExportOptions):
     def _write_cameras(self) -> None:
         """Writes the COLMAP model of the capture that a run was trained on."""
         from luxel.scenes.loading.run_results import has_capture
+        from luxel.scenes.loading.runs import facts_of_capture
+        from luxel.scenes.measuring.measured_facts import measured_in_run
         from luxel.viewer.exports.camera_export import write_cameras
+        from luxel.viewer.scene_loading.scene_facts import with_up_of_capture
 
         if not has_capture(self.scene):
             raise LuxelError(
@@ -73,4 +78,11 @@ class Export(ExportOptions):
                 "Give such a run.",
             )
         self.check_path()
-        print(f"{write_cameras(self.scene, self.out, self.capture, force=self.force)}: {self.out}")
+        facts = measured_in_run(self.scene).over(facts_of_capture(self.scene))
+        if self.upright:
+            facts = with_up_of_capture(facts, self.scene, self.capture)
+        coordinates = self.coordinates(facts)
+        made = write_cameras(self.scene, self.out, coordinates, self.capture, force=self.force)
+        print(f"{made}: {self.out}")
+        if coordinates.changed:
+            print(coordinates.in_words(str(self.out)))

@@ -305,14 +305,16 @@ class Render(Options):
         if self.at == "photographs":
             times = interpolate_times([view.time for view in capture.views], frames)
             return self._resized(interpolate(cameras, frames)), 30.0, times
-        around = orbit_like(cameras, centre=capture.centre, up=capture.up, frames=frames)
+        up = self._measured_up(scene)
+        up = capture.up if up is None else up
+        around = orbit_like(cameras, centre=capture.centre, up=up, frames=frames)
         if self.elevation is not None:
             away = (around[0].position.numpy() - capture.centre).astype(float)
             fov = 2 * float(torch.atan(0.5 * around[0].height / around[0].intrinsics[1]))
             around = orbit(
                 capture.centre,
                 float(np.linalg.norm(away)),
-                up=capture.up if capture.up is not None else (0.0, 0.0, 1.0),
+                up=up if up is not None else (0.0, 0.0, 1.0),
                 elevation=float(np.radians(self.elevation)),
                 frames=frames,
                 fov_y=fov,
@@ -320,6 +322,15 @@ class Render(Options):
                 height=around[0].height,
             )
         return self._resized(around), 30.0, []
+
+    def _measured_up(self, scene: Scene) -> np.ndarray | None:
+        """The up direction that was measured in the viewer, [3]; None: there is none."""
+        import numpy as np
+
+        from luxel.scenes.measuring.measured_facts import measured_in_file, measured_in_run
+
+        up = (measured_in_run(self.scene) if self._is_run() else measured_in_file(self.scene, scene)).up
+        return None if up is None else np.array(up)
 
     def _at_view(
         self, views: Sequence[View], scene: Scene, frames: int

@@ -43,6 +43,7 @@ class Document:
         state: all rows, masks, named selections and objects.
         history: for undo and redo.
         version: increases with each edit, undo and redo.
+        facts: see above.
         graphs: nearest neighbours for `grow` and `shrink`; to be asked for in advance, as the first one takes a while.
     """
 
@@ -63,7 +64,7 @@ class Document:
         self.history = History() if history is None else history
         self.version = 0
         self.on_edit = on_edit
-        self._facts = facts
+        self.facts = facts
         self.graphs = NeighbourGraphs()
         self._grows = False  # whether the selection was grown or shrunk
 
@@ -240,5 +241,5 @@ class Document:
                 raise LuxelError("no primitives are left to write.", "Undo their deletion.")
         else:
             scene = self.selection() if selection else self.remaining()
-        save_scene(path, scene, facts=self._facts)
+        save_scene(path, scene, facts=self.facts)
         return scene.count

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from luxel.render.geometry.camera import Camera
 from luxel.scenes import ReadOptions
@@ -15,12 +16,15 @@ from luxel.scenes.captures.formats.colmap_writing import names_beside_images, sa
 from luxel.scenes.captures.open_capture import read_contents
 from luxel.scenes.geometry import nearest_rigid
 from luxel.scenes.large_coordinates import shifted_pose
+from luxel.viewer.exports.coordinates import Coordinates
 from luxel.viewer.progress import opening
 from luxel.viewer.scene_loading.capture_options import load_origin
 from luxel.viewer.scene_loading.learned_views import refined_views, refines_poses
 
 
-def write_cameras(run: Path, out: Path, capture: Path | None = None, *, force: bool = False) -> str:
+def write_cameras(
+    run: Path, out: Path, coordinates: Coordinates, capture: Path | None = None, *, force: bool = False
+) -> str:
     """Writes the cameras and points that a run was trained on; returns what was written, in words.
 
     The names of the images are relative to their folder images/, beside which programs expect the model. The lenses
@@ -30,6 +34,7 @@ def write_cameras(run: Path, out: Path, capture: Path | None = None, *, force: b
     Args:
         run: folder of the run.
         out: folder of the model.
+        coordinates: of the model, those of the capture unless they were changed.
         capture: instead of the one that the run names.
         force: replace files of a model there that luxel did not write.
 
@@ -58,6 +63,13 @@ def write_cameras(run: Path, out: Path, capture: Path | None = None, *, force: b
         names = shorten_names(contents.images)
         for image in contents.images:
             image.world_to_cam = poses.get(names[image.name], image.world_to_cam)
+    if coordinates.changed:
+        transform = coordinates.from_capture
+        for image in contents.images:
+            image.world_to_cam = transform.pose(image.world_to_cam)
+        points = replace(
+            points, xyz=transform.apply(torch.from_numpy(np.asarray(points.xyz, np.float64))).numpy()
+        )
     names = names_beside_images(contents.images, relative=contents.format == COLMAP.name)
     for image in contents.images:
         image.name = names[image.name]

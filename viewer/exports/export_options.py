@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
@@ -13,6 +13,10 @@ from luxel.render.bounds import Bounds, Options, Positive, ShareBelow1, Time
 from luxel.render.errors import LuxelError
 from luxel.viewer.exports.mesh_options import MeshFinish
 from luxel.viewer.options import DeviceName, optional
+
+if TYPE_CHECKING:
+    from luxel.scenes.files.scene_format import SceneFacts
+    from luxel.viewer.exports.coordinates import Coordinates
 
 
 @dataclass
@@ -69,6 +73,12 @@ class ExportOptions(Options):
     world: bool = False
     """Large coordinates (UTM, ECEF), which are shifted inside: write those of the capture, as double, in .ply, and with
     --mesh in .ply and .obj. Many programs read doubles as float32 and show steps."""
+    upright: bool = False
+    """Turn the scene so that its up direction is that of the format's axes: the one that was set in the viewer (panel
+    Ruler), else that of the capture or file."""
+    metric: bool = False
+    """Write coordinates in metres: the scene is scaled by the length of its unit, which was set in the viewer (panel
+    Ruler) or is stated by the file."""
     force: bool = False
     """Replace existing files of the names that are written; others in a folder stay."""
 
@@ -102,7 +112,7 @@ class ExportOptions(Options):
         wrong = [
             (
                 self.cameras
-                and replace(self, capture=None, force=False, device="auto")
+                and replace(self, capture=None, force=False, device="auto", upright=False, metric=False)
                 != type(self)(self.scene, self.out, cameras=True),
                 "--cameras cannot be combined with options of scenes.",
             ),
@@ -139,6 +149,10 @@ class ExportOptions(Options):
             (
                 self.world and suffix not in doubles,
                 f"--world is for {' and '.join(doubles)} files: others hold float32.",
+            ),
+            (
+                self.world and (self.upright or self.metric),
+                "--world writes the coordinates of the capture: leave --upright and --metric out.",
             ),
             (self.min_opacity is not None and not self.mesh, "--min-opacity needs --mesh."),
             (
@@ -209,15 +223,29 @@ class ExportOptions(Options):
                 f"{there[0]}: already exists.", "Give another --out, or replace it with --force."
             )
 
-    def say_shift(self, shift: tuple[float, float, float] | None, axes: str) -> None:
+    def coordinates(self, facts: SceneFacts) -> Coordinates:
+        """The coordinates in which a scene with these facts is written.
+
+        Raises:
+            LuxelError: the up direction or the length of a unit is needed and not known.
+        """
+        from luxel.viewer.exports.coordinates import Coordinates
+
+        return Coordinates.chosen(facts, self.upright, self.metric)
+
+    def say_coordinates(self, coordinates: Coordinates, axes: str) -> None:
         """Says what separates the coordinates of the file from those of the capture.
 
         Args:
-            shift: that was subtracted from large coordinates, in luxel's axes; None: nothing.
+            coordinates: of the file.
             axes: of the file.
         """
         from luxel.scenes.files.axes import OWN, matrix_between
 
+        shift = coordinates.shift
+        if coordinates.changed:
+            print(coordinates.in_words(self.out.name))
+            return
         if shift is None:
             return
         if self.world:

@@ -6,6 +6,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.scene import Scene
 from luxel.scenes.files.meshes.mesh_files import axes_of_mesh
+from luxel.scenes.loading.loaders import facts_of
 from luxel.viewer.exports.export_options import ExportOptions
 from luxel.viewer.exports.mesh_export import write_field
 from luxel.viewer.options import pick_device
@@ -31,9 +32,17 @@ def export(options: ExportOptions, scene: Scene) -> None:
     options.check_finish("a neural field", ("--fill-holes", "--texture"))
     options.check_path()
     field = scene.parts[Application].to(pick_device(options.device))
-    shift = scene.about.shift
+    facts = facts_of(scene)
+    coordinates = options.coordinates(facts)
     made = write_field(
-        options.out, field, options.resolution, options.level, options.finish, shift, world=options.world
+        options.out,
+        field,
+        options.resolution,
+        options.level,
+        options.finish,
+        coordinates,
+        facts,
+        world=options.world,
     )
     print(f"{made}: {options.written()}")
-    options.say_shift(shift, axes_of_mesh(options.out))
+    options.say_coordinates(coordinates, axes_of_mesh(options.out))

@@ -21,6 +21,7 @@ from luxel.scenes.files.meshes.field_mesh import field_mesh
 from luxel.scenes.files.meshes.mesh import Mesh, Texture
 from luxel.scenes.files.scene_format import SceneFacts
 from luxel.scenes.loading.run_results import has_capture
+from luxel.viewer.exports.coordinates import Coordinates
 from luxel.viewer.exports.mesh_options import MeshFinish
 from luxel.viewer.progress import opening
 from luxel.viewer.scene_loading.capture_options import load_origin
@@ -38,7 +39,8 @@ def write_field(
     resolution: int | None,
     level: float | None,
     finish: MeshFinish,
-    shift: tuple[float, float, float] | None = None,
+    coordinates: Coordinates,
+    facts: SceneFacts,
     *,
     world: bool = False,
 ) -> str:
@@ -50,7 +52,8 @@ def write_field(
         resolution: cells along its box; None: `CELLS_OF_FIELD`.
         level: density at the surface; None: that of the field.
         finish: what is done with the surface.
-        shift: what was subtracted from large coordinates.
+        coordinates: of the file.
+        facts: of the scene.
         world: write the coordinates of the world, see `in_world`.
     """
     mesh = field_mesh(field, resolution or CELLS_OF_FIELD, level)
@@ -58,13 +61,19 @@ def write_field(
         tensors = TriangleMesh(torch.from_numpy(mesh.xyz), torch.from_numpy(mesh.faces))
         fewer = decimated(FusedSurface(tensors, torch.from_numpy(mesh.rgb) / 255), finish.triangles)
         mesh = _as_mesh(FinishedSurface(*fewer), SceneFacts())
-    mesh.facts = replace(mesh.facts, shift=shift)
-    save_mesh(out, in_world(mesh) if world else mesh)
+    mesh.facts = replace(facts, antialiased=None)
+    save_mesh(out, in_world(mesh) if world else coordinates.moved(mesh))
     return f"{len(mesh.faces):,} triangles"
 
 
 def write_hulls(
-    out: Path, scene: Parameters, min_opacity: float | None, facts: SceneFacts, *, world: bool = False
+    out: Path,
+    scene: Parameters,
+    min_opacity: float | None,
+    facts: SceneFacts,
+    coordinates: Coordinates,
+    *,
+    world: bool = False,
 ) -> tuple[str, str]:
     """Writes primitives that have a shape of triangles; returns what was written and what was left out, in words.
 
@@ -73,13 +82,14 @@ def write_hulls(
         scene: primitives.
         min_opacity: of those that are written; None: the primitive's own.
         facts: of the scene.
+        coordinates: of the file.
         world: write the coordinates of the world, see `in_world`.
     """
     to_mesh = PRIMITIVES[scene.primitive].engine.to_mesh
     assert to_mesh is not None
     made = to_mesh(scene, min_opacity)
-    mesh = Mesh(made.xyz, made.rgb, made.faces, facts=SceneFacts(shift=facts.shift))
-    save_mesh(out, in_world(mesh) if world else mesh)
+    mesh = Mesh(made.xyz, made.rgb, made.faces, facts=replace(facts, antialiased=None))
+    save_mesh(out, in_world(mesh) if world else coordinates.moved(mesh))
     left_out = " and ".join(f"{count:,} {reason}" for reason, count in made.left_out.items())
     return f"{made.parts:,} {scene.noun} as {len(made.faces):,} triangles", f"{left_out} {scene.noun}"
 
@@ -91,7 +101,9 @@ def write_surface(
     device: torch.device,
     resolution: int | None,
     finish: MeshFinish,
-    capture_path: Path | None = None,
+    capture_path: Path | None,
+    coordinates: Coordinates,
+    facts: SceneFacts,
     *,
     world: bool = False,
 ) -> str:
@@ -105,6 +117,8 @@ def write_surface(
         resolution: see `finished_surface`; None: 512, or 256 without a GPU.
         finish: what is done with the surface.
         capture_path: of the capture, instead of the one that the run names.
+        coordinates: of the file.
+        facts: of the scene; where it has no up direction, that of the capture is written.
         world: write the coordinates of the world, see `in_world`.
 
     Raises:
@@ -130,8 +144,9 @@ def write_surface(
             say=print,
             **render,
         )
-    mesh = _as_mesh(surface, SceneFacts(up=as_up(capture.up), shift=as_shift(capture.shift)))
-    save_mesh(out, in_world(mesh) if world else mesh)
+    stated = SceneFacts(up=facts.up or as_up(capture.up), metres=facts.metres, shift=as_shift(capture.shift))
+    mesh = _as_mesh(surface, stated)
+    save_mesh(out, in_world(mesh) if world else coordinates.moved(mesh))
     return f"{len(surface.mesh.faces):,} triangles from {len(cameras)} cameras"
 
 

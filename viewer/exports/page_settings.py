@@ -8,12 +8,13 @@ from typing import Any
 
 from luxel.render.errors import LuxelError
 from luxel.render.runs.folder.run_folder import RunFolder
+from luxel.viewer.exports.coordinates import Coordinates
 from luxel.viewer.progress import opening
 from luxel.viewer.reports.scoring import COLOURS
 from luxel.viewer.scene_loading.capture_options import in_words, load_origin
 
 
-def page_start(folder: Path, capture: Path | None = None) -> dict[str, Any]:
+def page_start(folder: Path, coordinates: Coordinates, capture: Path | None = None) -> dict[str, Any]:
     """Options of `luxel.scenes.files.sog.html_page.save_html_page` for the scene of a run.
 
     The camera starts at the first view of the run's capture. Where that cannot be opened, a line on stderr says so, and
@@ -21,6 +22,7 @@ def page_start(folder: Path, capture: Path | None = None) -> dict[str, Any]:
 
     Args:
         folder: of the run.
+        coordinates: of the page.
         capture: instead of the one that the run names.
     """
     body = RunFolder.read_body(folder)
@@ -35,4 +37,4 @@ def page_start(folder: Path, capture: Path | None = None) -> dict[str, Any]:
             f"The page frames the scene, as its capture cannot be opened: {in_words(error)}", file=sys.stderr
         )
         return options
-    return {**options, "view": opened.views[0].camera}
+    return {**options, "view": coordinates.transform.camera(opened.views[0].camera)}

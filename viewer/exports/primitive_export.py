@@ -17,6 +17,7 @@ from luxel.scenes.files.scene_files import lost_by
 from luxel.scenes.files.scene_format import SceneFacts
 from luxel.scenes.loading.loaders import facts_of, find_writer
 from luxel.scenes.loading.run_results import is_run
+from luxel.viewer.exports.coordinates import Coordinates
 from luxel.viewer.exports.export_options import ExportOptions
 from luxel.viewer.exports.mesh_export import write_hulls, write_surface
 from luxel.viewer.exports.page_settings import page_start
@@ -41,16 +42,22 @@ def export(options: ExportOptions, opened: Scene) -> None:
     _check_primitive(options, scene)
     options.check_path()
     scene, labels = _of_objects(options, scene)
-    if options.mesh:
-        _write_mesh(options, scene if options.time is None else scene.at(options.time), facts_of(opened))
-        return
-    known = find_format(options.out)
-    facts = facts_of(opened)
-    if known is None or "up" in known.holds:  # a folder of .ply files holds it
+    known, facts = find_format(options.out), facts_of(opened)
+    # A mesh takes it from the capture that it is made of, and a folder of .ply files holds it.
+    if options.upright or (not options.mesh and (known is None or "up" in known.holds)):
         facts = with_up_of_capture(facts, options.scene, options.capture)
+    coordinates = options.coordinates(facts)
+    if options.mesh:
+        _write_mesh(options, scene if options.time is None else scene.at(options.time), coordinates, facts)
+        return
+    if coordinates.changed:
+        with torch.no_grad():
+            scene, facts = scene.transformed(coordinates.transform), coordinates.facts
     if options.frames is not None:
         times = options.times or _range(options, opened)
         write_times(options.out, scene, *times, options.frames, facts, force=options.force)
+        if coordinates.changed:
+            print(coordinates.in_words(options.out.name))
         return
     if options.time is not None:
         scene = scene.at(options.time)
@@ -61,15 +68,15 @@ def export(options: ExportOptions, opened: Scene) -> None:
         "world": options.world and facts.shift is not None,
     }
     if known is not None and "view" in known.options and has_config(options.scene):
-        chosen |= page_start(options.scene, options.capture)
+        chosen |= page_start(options.scene, coordinates, options.capture)
     writer = find_writer(options.out, opened)
     assert writer is not None and writer.needs is Parameters
     writer.write(options.out, scene, {"facts": facts, "axes": options.out_axes, **chosen})
     print(f"{scene.count:,} {scene.noun}: {options.written()}")
-    if lost := lost_by(options.out, scene, facts):
+    if lost := lost_by(options.out, scene, coordinates.stated):
         print(f"{options.out.name} does not hold: {', '.join(lost)}")
     axes = known_axes(options.out_axes) if options.out_axes else writable_format(options.out, scene).axes
-    options.say_shift(facts.shift, axes)
+    options.say_coordinates(coordinates, axes)
 
 
 def _of_objects(options: ExportOptions, scene: Parameters) -> tuple[Parameters, Tensor | None]:
@@ -94,7 +101,10 @@ def _of_objects(options: ExportOptions, scene: Parameters) -> tuple[Parameters, 
     return scene.select(rows.to(scene.device)), objects.labels[rows] if options.labels else None
 
 
-def _write_mesh(options: ExportOptions, scene: Parameters, facts: SceneFacts) -> None:
+def _write_mesh(
+    options: ExportOptions, scene: Parameters, coordinates: Coordinates, facts: SceneFacts
+) -> None:
+    """Writes a mesh of primitives; the facts are those of the scene."""
     if PRIMITIVES[scene.primitive].engine.to_mesh is None:
         made = write_surface(
             options.scene,
@@ -104,13 +114,17 @@ def _write_mesh(options: ExportOptions, scene: Parameters, facts: SceneFacts) ->
             options.resolution,
             options.finish,
             options.capture,
+            coordinates,
+            facts,
             world=options.world,
         )
         print(f"{made}: {options.written()}")
     else:
-        made, left_out = write_hulls(options.out, scene, options.min_opacity, facts, world=options.world)
+        made, left_out = write_hulls(
+            options.out, scene, options.min_opacity, facts, coordinates, world=options.world
+        )
         print(f"{made}: {options.written()}; {left_out} were left out")
-    options.say_shift(facts.shift, axes_of_mesh(options.out))
+    options.say_coordinates(coordinates, axes_of_mesh(options.out))
 
 
 def _range(options: ExportOptions, scene: Scene) -> tuple[float, float]:

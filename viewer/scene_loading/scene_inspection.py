@@ -18,10 +18,9 @@ from luxel.scenes.files.registry import OTHER_PROGRAMS, format_of
 from luxel.scenes.files.scene_facts import facts_to
 from luxel.scenes.files.scene_files import load_facts, load_primitives, load_unused
 from luxel.scenes.files.scene_format import FACTS, SceneFacts
-from luxel.scenes.loading.loader import DEFAULT
 from luxel.scenes.loading.loaders import facts_of, open_scene
 from luxel.scenes.loading.run_results import is_run
-from luxel.scenes.loading.scene_files import scene_of
+from luxel.scenes.loading.scene_files import measured_scene
 from luxel.scenes.unused import Unused, unused_lines
 
 MIDDLE = 98  # percent of the centres, of which bounds are given beside those of all
@@ -85,7 +84,7 @@ def inspect_scene(path: Path) -> SceneInspection:
         )
     else:
         parameters = load_primitives(path, log_unused=False)
-        scene, unused = scene_of(parameters, load_facts(path), DEFAULT), load_unused(path)
+        scene, unused = measured_scene(path, parameters, load_facts(path)), load_unused(path)
         facts = {"format": known.suffix}
     values: dict[str, Any] = {"format": facts["format"], "noun": scene.about.noun, **scene.numbers()}
     facts["content"] = f"{scene.count:,} {scene.about.noun}"

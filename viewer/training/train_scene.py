@@ -25,6 +25,7 @@ from luxel.render.train.resume import read_config
 from luxel.scenes import Capture, save_scene
 from luxel.scenes.captures.checks.blur import with_sharpness
 from luxel.scenes.errors import CaptureError
+from luxel.scenes.measuring.measured_facts import measured_in_run
 from luxel.viewer.attach import RunServer
 from luxel.viewer.doctor import facts as machine_facts
 from luxel.viewer.process.streams import print_where_it_is_read
@@ -92,7 +93,8 @@ def fit(
     about = origin.about(capture)
 
     def export(scene: Any, path: Path) -> None:
-        save_scene(path, scene, facts=facts_of_training(trainer.config, capture, scene))
+        facts = measured_in_run(folder).over(facts_of_training(trainer.config, capture, scene))
+        save_scene(path, scene, facts=facts)
 
     weighted = config if overrides is None else read_config(folder)[0]
     train_views = capture.train

@@ -8,13 +8,15 @@ import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
 import viser
 
 from luxel.render.errors import LuxelError
+from luxel.viewer.measure.shared_measurements import measured_up
 from luxel.viewer.web.access.credentials import reachable
 from luxel.viewer.web.access.free_memory import FreeMemory, limit_heaps
 from luxel.viewer.web.access.guard import Guard, bind, is_loopback
@@ -163,6 +165,9 @@ class ViewerApp:
         with self.session.borrow() as scene:
             session = self.session
             self.extent = find_extent(session.views, scene.centres, session.up, session.front)
+        self._scene_up = self.extent.up
+        self._follow_level()
+        self._served_up = self.extent.up
         if not isinstance(session, PairSession):  # whose pages begin with a tool that draws both
             self._first_image = FirstImage(session, self.extent)
         # A page may be closed between the check that it is open and the message to it.
@@ -189,6 +194,11 @@ class ViewerApp:
         self.url = f"{scheme}://{shown}:{port}/" + (f"?token={quote(self._token)}" if self._token else "")
         self._set_up(server)
         return self.url
+
+    def _follow_level(self) -> None:
+        """Makes the up direction that was measured, or that of the scene where there is none, the one of new pages."""
+        measured = measured_up(self.session)
+        self.extent = replace(self.extent, up=self._scene_up if measured is None else measured)
 
     def _routes(self) -> Routes:
         """What this server serves next to viser."""
@@ -236,13 +246,16 @@ class ViewerApp:
         Args:
             client: viser ClientHandle, or an `luxel.viewer.web.offline.OfflineClient`.
         """
-        page = Page(client, self.session, self.extent, self._thumbnails, self._logged)
+        self._follow_level()
+        page = Page(client, self.session, self.extent, self._thumbnails, self._logged, self._scene_up)
         opened = OpenPage(page, open_page_panels(self._panels, page))
 
         async def moved(camera: Any) -> None:  # async: on the event loop, where a pose is never half updated
             page.follow(Pose.of_client(camera))
 
         client.camera.on_update(moved)
+        if not np.array_equal(page.up, self._served_up):  # measured since the viewer started
+            page.turn_up(page.up)
         page.stream.move(page.pose())
         # First, as the page may be closed as soon as it is listed.
         opened.key = self._streams.offer(

@@ -21,6 +21,7 @@ from luxel.scenes.large_coordinates import Shift, with_shift
 from luxel.scenes.loading.loader import LoadOptions
 from luxel.scenes.loading.loaders import open_scene
 from luxel.scenes.loading.run_results import has_capture, is_field_run, is_run
+from luxel.scenes.measuring.measured_facts import run_of_result
 from luxel.viewer.progress import opening
 from luxel.viewer.scene_loading.capture_options import Origin, in_words, load_origin
 from luxel.viewer.scene_loading.learned_views import refined_views
@@ -51,7 +52,7 @@ def open_session(
     Raises:
         LuxelError: the path is neither or cannot be read, the capture cannot be opened, or the backend does not fit.
     """
-    scene = open_scene(path, LoadOptions(keep_non_finite, axes, backend, device))
+    scene = open_scene(path, LoadOptions(keep_non_finite, axes, backend, device, measured=False))
     if beside is not None and (parameters := scene.part(Parameters)) is not None:
         moved = with_shift(parameters, scene.about.shift, beside.shift)
         scene = replace(scene.parts[Remake].scene(moved), about=replace(scene.about, shift=beside.shift))
@@ -64,6 +65,7 @@ def open_session(
         front=None if about.front is None else np.array(about.front),
         antialiased=bool(about.antialiased),
         folder=path.resolve() if is_run(path) else None,
+        measured_in=run_of_result(path),
         trained_on=len(opened.train) if opened else None,
         **_appearance(opened, scene),
     )

@@ -49,7 +49,8 @@ class Page:
     Attributes:
         client: viser ClientHandle: ``gui``, ``scene``, ``camera``, downloads and notifications of this page.
         session: the scene behind the page.
-        extent: centre, size and up direction of the scene.
+        extent: centre, size and up direction of the scene, that which was measured where there is one.
+        scene_up: up direction [3] of the scene without what was measured.
         up: direction [3] that is up on the page; that of the scene until another one is chosen.
         thumbnails: small versions of the views' images, shared by all pages.
         stream: renders the images of this page.
@@ -60,6 +61,7 @@ class Page:
 
     Args:
         logged: messages of failures already logged, shared by the pages.
+        scene_up: see the attribute; None: that of ``extent``.
     """
 
     def __init__(
@@ -69,9 +71,11 @@ class Page:
         extent: SceneExtent,
         thumbnails: Thumbnails | None = None,
         logged: set[str] | None = None,
+        scene_up: np.ndarray | None = None,
     ) -> None:
         self.client, self.session, self.extent = client, session, extent
         self.up = extent.up
+        self.scene_up = extent.up if scene_up is None else scene_up
         self.selection_mode: Mode = "replace"
         self.toolbar, self.divider = Toolbar(), Divider()
         self.thumbnails = Thumbnails() if thumbnails is None else thumbnails

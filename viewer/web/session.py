@@ -117,6 +117,7 @@ class StaticSession:
         name: title of the page.
         times: see Session; by default those of the views where they differ, else of the scene itself.
         up, front, background, antialiased, folder: see Session.
+        measured_in: folder of the run whose measurements (`luxel.scenes.measuring`) it has; None: ``folder``.
     """
 
     trains = False
@@ -136,11 +137,13 @@ class StaticSession:
         antialiased: bool = False,
         folder: Path | None = None,
         trained_on: int | None = None,
+        measured_in: Path | None = None,
     ) -> None:
         self.name, self.up, self.front, self.background = name, up, front, background
         self.views: Sequence[View] = list(views)
         self.training_views: Sequence[View] = self.views[:trained_on]
         self.antialiased, self.folder = antialiased, folder
+        self.measured_in = measured_in or folder
         self.share_of_time = 1.0
         self.version = 0
         self.about, self.primitives = scene.about, class_of_primitives(scene)
@@ -222,7 +225,7 @@ class TrainingSession:
         make: Callable[..., Scene] = primitive_scene,
     ) -> None:
         self.notices = notices
-        self.trainer, self.folder = trainer, folder
+        self.trainer, self.folder, self.measured_in = trainer, folder, folder
         self.name, self.up, self.front, self.background = name, up, front, background
         self.views: Sequence[View] = list(views)
         self.training_views: Sequence[View] = self.views[:trained_on]

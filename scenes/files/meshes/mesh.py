@@ -40,7 +40,7 @@ class Mesh:
         rgb: their colours, uint8 [V, 3]; grey of files that have none.
         faces: vertex indices of each triangle, int32 [F, 3].
         texture: shown instead of the colours by formats that have textures; None: there is none.
-        facts: what is known of the scene, in luxel's axes; .glb holds it, .ply and .obj the shift as a comment.
+        facts: what is known of the scene, in luxel's axes; .glb, .ply and .obj hold it, the latter as comments.
         coloured: whether ``rgb`` comes from the file.
     """
 

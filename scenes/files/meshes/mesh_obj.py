@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,6 @@ from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.meshes.mesh import Mesh, MeshFormat, Polygons, Texture, png_of
 from luxel.scenes.files.meshes.mesh_mtl import material_image
 from luxel.scenes.files.scene_facts import comments_of
-from luxel.scenes.files.scene_format import SceneFacts
 
 LINES_PER_CHUNK = 1 << 16
 MATERIAL = "surface"  # its name
@@ -160,7 +159,7 @@ def obj_chunks(mesh: Mesh, path: Path) -> Iterator[bytes]:
     xyz = mesh.xyz.astype(np.float64)
     number = "%.16g" if mesh.xyz.dtype == np.float64 else "%.9g"
     place = f"v {number} {number} {number}"
-    for text in comments_of(SceneFacts(shift=mesh.facts.shift)):
+    for text in comments_of(replace(mesh.facts, antialiased=None)):
         yield f"# {text}\n".encode()
     if mesh.texture is None:
         yield b"# x y z r g b, colours in [0, 1]\n"

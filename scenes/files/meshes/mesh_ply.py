@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.meshes.mesh import Mesh, MeshFormat, Polygons
 from luxel.scenes.files.ply import EXPORT_AGAIN, HEADER_LIMIT, TYPES
-from luxel.scenes.files.scene_facts import comments_of
+from luxel.scenes.files.scene_facts import comments_of, facts_in
 from luxel.scenes.files.scene_format import SceneFacts
 
 FACE_LISTS = ("vertex_indices", "vertex_index")
@@ -60,7 +60,7 @@ def ply_polygons(path: Path, data: bytes, textures: bool = False) -> Polygons:
         full = 255.0 if vertices["red"].dtype.kind != "f" else 1.0
         colours = np.stack([vertices[n].astype(np.float64) for n in names], -1) * (255 / full)
         rgb = np.clip(np.nan_to_num(colours) + 0.5, 0, 255).astype(np.uint8)
-    return Polygons(xyz, rgb, faces)
+    return Polygons(xyz, rgb, faces, facts=_facts(data))
 
 
 def has_faces(path: Path, data: bytes) -> bool:
@@ -101,6 +101,13 @@ def _header(path: Path, data: bytes, complete: bool = True) -> tuple[str, list[_
         if complete and element.count > len(data):  # each takes a byte at least
             raise _cut_short(path, element)
     return kind, elements, offset
+
+
+def _facts(data: bytes) -> SceneFacts:
+    """What the comments of a header say of the scene."""
+    header = data[: data.find(b"end_header", 0, HEADER_LIMIT)].decode("latin-1")
+    words = (line.split(maxsplit=1) for line in header.splitlines())
+    return facts_in(each[1] for each in words if len(each) == 2 and each[0] == "comment")
 
 
 def _cut_short(path: Path, element: _Element) -> CaptureError:
@@ -248,7 +255,7 @@ class _Unequal(Exception):
 def ply_chunks(mesh: Mesh, path: Path) -> Iterator[bytes]:
     """The bytes of a binary little-endian file: x y z float, red green blue uchar, faces as lists of int indices.
 
-    Coordinates in float64 are written as double; a shift is a comment.
+    Coordinates in float64 are written as double; facts are comments.
     """
     double = mesh.xyz.dtype == np.float64
     header = [
@@ -259,7 +266,7 @@ def ply_chunks(mesh: Mesh, path: Path) -> Iterator[bytes]:
         *(f"property uchar {channel}" for channel in ("red", "green", "blue")),
         f"element face {len(mesh.faces)}",
         "property list uchar int vertex_indices",
-        *(f"comment {text}" for text in comments_of(SceneFacts(shift=mesh.facts.shift))),
+        *(f"comment {text}" for text in comments_of(replace(mesh.facts, antialiased=None))),
         "end_header",
     ]
     yield ("\n".join(header) + "\n").encode()

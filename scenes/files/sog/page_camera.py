@@ -40,18 +40,9 @@ class Pose(NamedTuple):
 
 def upright(up: tuple[float, float, float] | None) -> Similarity:
     """The rotation that turns ``up`` into `UP`, by the shortest way; none where it is not known."""
-    if up is None:
+    if up is None or not 0 < float(np.linalg.norm(up)) < np.inf:
         return Similarity()
-    source, target = np.array(up, np.float64), np.array(UP)
-    length = np.linalg.norm(source)
-    if not 0 < length < np.inf:
-        return Similarity()
-    source /= length
-    cosine = float(source @ target)
-    if cosine < -1 + 1e-9:
-        return Similarity((0.0, 1.0, 0.0, 0.0))
-    w, (x, y, z) = 1 + cosine, np.cross(source, target).tolist()
-    return Similarity((w, x, y, z))
+    return Similarity.between(up, UP)
 
 
 def pose_of_view(camera: Camera, gaussians: Gaussians) -> Pose:

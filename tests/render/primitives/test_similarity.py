@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -128,3 +129,67 @@ def test_base_colours_are_what_was_set(spec: PrimitiveSpec) -> None:
     scene = spec.engine.from_gaussians(coloured_knot(10))
     rgb = torch.rand(10, 3)
     torch.testing.assert_close(scene.with_base_colours(rgb).base_colours, rgb)
+
+
+def _random(seed: int) -> Similarity:
+    draw = np.random.default_rng(seed)
+    quat, shift = draw.normal(size=4).tolist(), (1e3 * draw.normal(size=3)).tolist()
+    return Similarity(tuple(quat), float(np.exp(draw.normal())), tuple(shift))
+
+
+def _moved(similarity: Similarity, points: np.ndarray) -> np.ndarray:
+    return similarity.apply(torch.from_numpy(points)).numpy()
+
+
+def test_transforms_are_composed_and_taken_back_in_double() -> None:
+    points = np.random.default_rng(0).normal(size=(50, 3))
+    for seed in range(20):
+        first, second = _random(seed), _random(seed + 100)
+        both = second.after(first)
+        expected = _moved(second, _moved(first, points))
+        np.testing.assert_allclose(_moved(both, points), expected, rtol=1e-12, atol=1e-12 * 1e4)
+        back = _moved(first.inverse().after(first), points)
+        np.testing.assert_allclose(back, points, rtol=0, atol=1e-12 * 1e3)
+        directions = points / np.linalg.norm(points, axis=1, keepdims=True)
+        apart = _moved(first, points + directions) - _moved(first, points)
+        np.testing.assert_allclose(first.turned(directions), apart / first.scale, rtol=0, atol=1e-12 * 1e3)
+
+
+@pytest.mark.parametrize("angle", [0.0, 1e-9, 0.3, 1.5, 3.0, 3.1415, math.pi - 1e-7, math.pi])
+def test_the_shortest_rotation_between_two_directions(angle: float) -> None:
+    draw = np.random.default_rng(4)
+    a, other = draw.normal(size=3), draw.normal(size=3)
+    square = np.cross(a, other)
+    square *= np.linalg.norm(a) / np.linalg.norm(square)
+    b = 7.0 * (np.cos(angle) * a + np.sin(angle) * square)
+    turn = Similarity.between(a, b)
+    np.testing.assert_allclose(turn.turned(a / np.linalg.norm(a)), b / np.linalg.norm(b), rtol=0, atol=1e-14)
+    turned_by = math.acos(float(np.clip((np.trace(turn.matrix.numpy()) - 1) / 2, -1, 1)))
+    assert turned_by == pytest.approx(angle, abs=1e-6)
+
+
+def test_a_direction_of_length_0_has_no_rotation() -> None:
+    with pytest.raises(ValueError, match="a direction must have a length above 0"):
+        Similarity.between((0, 0, 0), (0, 0, 1))
+
+
+def test_a_camera_of_the_transformed_scene_sees_the_same() -> None:
+    points = np.random.default_rng(1).normal(size=(50, 3))
+    for seed in range(10):
+        similarity = _random(seed)
+        pose = np.eye(4)
+        pose[:3, :3], pose[:3, 3] = _random(seed + 50).matrix.numpy(), (0.1, -0.2, 5.0)
+        before = points @ pose[:3, :3].T + pose[:3, 3]
+        after = similarity.pose(pose)
+        seen = _moved(similarity, points) @ after[:3, :3].T + after[:3, 3]
+        np.testing.assert_allclose(seen, similarity.scale * before, rtol=0, atol=1e-12 * 1e4)
+
+
+def test_clipping_and_the_motion_of_a_rolling_shutter_are_scaled() -> None:
+    camera = Camera.look_at((0, -3, 0), (0, 0, 0), width=8, height=6)
+    shutter = torch.tensor([1.0, 2, 3, 0.4, 0.5, 0.6, 0, 1])
+    moving = replace(camera, near=0.1, far=20.0, shutter=shutter)
+    scaled = Similarity((0.5, 0.5, 0.5, 0.5), 4.0, (1.0, 2.0, 3.0)).camera(moving)
+    assert (scaled.near, scaled.far) == (pytest.approx(0.4), pytest.approx(80.0))
+    assert scaled.shutter is not None
+    torch.testing.assert_close(scaled.shutter, torch.tensor([4.0, 8, 12, 0.4, 0.5, 0.6, 0, 1]))

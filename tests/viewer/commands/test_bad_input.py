@@ -237,5 +237,5 @@ def test_an_output_that_cannot_be_written(run: Path, tmp_path: Path, refused: Re
     (tmp_path / "file").write_text("")
     short = ["--frames", "2", "--width", "32", "--height", "24"]
     refused("render", run / "scene.ply", "--out", tmp_path / "file" / "film.mp4", *short, names="film.mp4")
-    refused("render", run / "scene.ply", "--out", tmp_path / "film.gif", *short, names="film.gif")
+    refused("render", run / "scene.ply", "--out", tmp_path / "film.avi", *short, names="film.avi")
     refused("eval", run, "--out", tmp_path / "file" / "report", "--no-lpips", names="report")

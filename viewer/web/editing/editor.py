@@ -24,6 +24,7 @@ from luxel.render.storage.places import cache_folder
 from luxel.scenes.files.scene_format import SceneFacts
 from luxel.viewer.edit import Autosave, Document, Edit, History, Mode, combine
 from luxel.viewer.edit.run_objects import RunObjects
+from luxel.viewer.measure.shared_measurements import SharedMeasurements, is_measurable
 from luxel.viewer.scene_loading.scene_facts import as_up
 from luxel.viewer.web.session import StaticSession, Unmarked
 
@@ -50,6 +51,7 @@ class SceneEditor:
 
     def __init__(self, session: StaticSession, folder: Path | None = None) -> None:
         self._session: StaticSession = proxy(session)  # the editor must not keep it
+        self._measured = SharedMeasurements.of(session) if is_measurable(session) else None
         self._folder = folder or autosave_folder()
         self._lock = threading.RLock()
         self._callbacks: list[Callable[[], None]] = []
@@ -60,6 +62,8 @@ class SceneEditor:
         self._looking: Future[None] | None = None
         self._looked_at = 0.0
         self._open()
+        if self._measured is not None:
+            self._measured.on_change(self._follow_measurements)
 
     @staticmethod
     def of(session: StaticSession) -> SceneEditor:
@@ -76,15 +80,23 @@ class SceneEditor:
             self._version = self._session.version
             self._records = RunObjects(self._session.folder, scene)
             objects = self._records.read()
-            up = as_up(self._session.up)
-            shift = self._session.about.shift
-            facts = SceneFacts(antialiased=self._session.antialiased or None, up=up, shift=shift)
             self._document = Document(
-                scene, self._note, History(self._folder), objects, self._records.keep, facts
+                scene, self._note, History(self._folder), objects, self._records.keep, self._facts()
             )
         pool = ThreadPoolExecutor(1, thread_name_prefix="luxel-autosave")
         self._autosave: Future[Autosave] = pool.submit(Autosave.within, self._folder, scene)
         pool.shutdown(wait=False)
+
+    def _facts(self) -> SceneFacts:
+        """What is known of the scene, with what is measured now."""
+        about = self._session.about
+        up, antialiased = as_up(self._session.up), self._session.antialiased or None
+        facts = SceneFacts(antialiased, up, about.metres, about.shift)
+        return facts if self._measured is None else self._measured.present.over(facts)
+
+    def _follow_measurements(self) -> None:
+        """Saved scenes state what is measured."""
+        self._document.facts = self._facts()
 
     def _note(self, edit: Edit | None, document: Document) -> None:
         self._autosave.result()(edit, document)

@@ -11,7 +11,9 @@ import viser.transforms as vtf
 from torch import Tensor
 
 from luxel.render.primitives import Parameters
+from luxel.scenes.measuring.lengths import length_in_words
 from luxel.viewer.edit.regions import above_plane, in_box, in_sphere
+from luxel.viewer.measure.shared_measurements import SharedMeasurements, is_measurable
 from luxel.viewer.web.editing.tool import Tool
 
 COLOUR = (255, 184, 26)
@@ -37,6 +39,7 @@ class SpaceTool(Tool):
         """Shows the gizmo in the centre of the scene, or where it was."""
         if self._gizmo is not None:
             self._gizmo.visible = True
+            self.draw()
             return
         extent = self.page.extent
         self._gizmo = self.page.client.scene.add_transform_controls(
@@ -68,6 +71,12 @@ class SpaceTool(Tool):
         rotation = vtf.SO3(np.asarray(self._gizmo.wxyz, np.float64)).as_matrix()
         return np.concatenate([rotation, np.asarray(self._gizmo.position, np.float64)[:, None]], 1)
 
+    def in_metres(self, *lengths: float) -> str:
+        """Lengths with their units; a dash where the length of a unit is not known."""
+        session = self.page.session
+        metres = SharedMeasurements.of(session).metres if is_measurable(session) else None
+        return "–" if metres is None else " × ".join(length_in_words(x, metres) for x in lengths)
+
     @abstractmethod
     def sizes(self, gui: Any) -> list[Any]:
         """Adds the controls of the size."""
@@ -97,7 +106,8 @@ class SphereTool(SpaceTool):
             "Radius", round(START_SIZE * radius, 4), min=1e-6, step=0.01 * radius, hint="Capture units"
         )
         self._radius.on_update(lambda _: self.draw())
-        return [self._radius]
+        self._known = gui.add_text("In metres", "", disabled=True)
+        return [self._radius, self._known]
 
     def region(self) -> Any:
         """Within the radius about the gizmo."""
@@ -106,6 +116,7 @@ class SphereTool(SpaceTool):
 
     def outline(self, name: str) -> Any:
         """A wire sphere."""
+        self._known.value = self.in_metres(self._radius.value)
         return self.page.client.scene.add_icosphere(
             name, radius=self._radius.value, color=COLOUR, subdivisions=2, wireframe=True
         )
@@ -124,7 +135,8 @@ class BoxTool(SpaceTool):
             "Size", (side, side, side), min=(1e-6, 1e-6, 1e-6), step=0.05 * side, hint="Capture units"
         )
         self._sides.on_update(lambda _: self.draw())
-        return [self._sides]
+        self._known = gui.add_text("In metres", "", disabled=True)
+        return [self._sides, self._known]
 
     def region(self) -> Any:
         """Within the box."""
@@ -133,6 +145,7 @@ class BoxTool(SpaceTool):
 
     def outline(self, name: str) -> Any:
         """A wire box."""
+        self._known.value = self.in_metres(*self._sides.value)
         return self.page.client.scene.add_box(
             name, color=COLOUR, dimensions=self._sides.value, wireframe=True
         )

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from luxel.render.geometry.camera import View
+from luxel.viewer.measure.shared_measurements import measured_up
 from luxel.viewer.web.navigate import SceneExtent, find_extent
 from luxel.viewer.web.pair.checks import Bounds, bounds_of, find_problems
 from luxel.viewer.web.session import Session
@@ -35,14 +36,19 @@ class Side:
     @staticmethod
     def of(name: str, session: Session) -> Side:
         """A side whose extent and bounds are those of its scene now."""
+        up = session.up if (measured := measured_up(session)) is None else measured
         with session.borrow() as scene:
-            extent = find_extent(session.views, scene.centres, session.up, session.front)
+            extent = find_extent(session.views, scene.centres, up, session.front)
             return Side(name, session, extent, bounds_of(scene.centres()))
 
     @property
     def up(self) -> np.ndarray | None:
         """Up direction, [3]; None where nothing says which it is."""
-        known = self.session.up is not None or len(self.session.views) > 0
+        known = (
+            self.session.up is not None
+            or len(self.session.views) > 0
+            or measured_up(self.session) is not None
+        )
         return self.extent.up if known else None
 
 

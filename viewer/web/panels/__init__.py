@@ -15,6 +15,7 @@ from luxel.viewer.web.panels.objects import ObjectsPanel
 from luxel.viewer.web.panels.pair import PairPanel
 from luxel.viewer.web.panels.panel import AnyPanel, Panel, SharedPanel
 from luxel.viewer.web.panels.plots import PlotsPanel
+from luxel.viewer.web.panels.ruler import RulerPanel
 from luxel.viewer.web.panels.show import ShowPanel
 from luxel.viewer.web.panels.statistics import StatisticsPanel
 from luxel.viewer.web.panels.steering import SteeringPanel
@@ -37,6 +38,7 @@ PANELS: list[AnyPanel] = [
     StatisticsPanel,
     FramePanel,
     InspectPanel,
+    RulerPanel,
     EditPanel,
     ObjectsPanel,
 ]

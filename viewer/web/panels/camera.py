@@ -8,13 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from luxel.viewer.web.images.stream import StreamReport
+from luxel.scenes.measuring import operations
+from luxel.scenes.measuring.measurements import Point
+from luxel.viewer.measure.shared_measurements import SharedMeasurements, is_measurable
+from luxel.viewer.web.images.stream import ClientStream, StreamReport
 from luxel.viewer.web.inspection.frustums import Frustums
 from luxel.viewer.web.inspection.view_scores import measure_scores, read_scores
 from luxel.viewer.web.page import Click
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import table
 
+LEVEL, SCENE = "level", "scene"  # up directions: measured, and that of the scene
 AXES = {sign + "xyz"[i]: float(sign + "1") * np.eye(3)[i] for i in range(3) for sign in "+-"}
 
 
@@ -33,12 +37,14 @@ class CameraPanel(Panel):
             self._build_views(gui)
         reset = gui.add_button("Reset view")
         reset.on_click(lambda _: self.page.reset())
-        self._up = gui.add_dropdown(
-            "Up", ["scene", "this view", *AXES], hint="Axis that a horizontal drag turns about"
-        )
+        session = self.page.session
+        self._shared = SharedMeasurements.of(session) if is_measurable(session) else None
+        self._level = self._measured()
+        self._up = gui.add_dropdown("Up", self._choices(), hint="Axis that a horizontal drag turns about")
         self._up.on_update(lambda _: self._set_up(self._up.value))
         self._down = gui.add_button(
-            "This is down", hint="Then click a position on the floor: its surface becomes horizontal"
+            "This is down",
+            hint="Then click a position on the floor: its surface becomes horizontal, on all pages of the scene",
         )
         self._down.on_click(lambda _: self._wait_for_floor(True))
 
@@ -62,14 +68,35 @@ class CameraPanel(Panel):
 
         step.on_click(move)
 
+    def _measured(self) -> Point | None:
+        """The up direction that was measured; None: there is none."""
+        return None if self._shared is None else self._shared.present.up
+
+    def _choices(self) -> list[str]:
+        return [*([] if self._level is None else [LEVEL]), SCENE, "this view", *AXES]
+
     def _set_up(self, choice: str) -> None:
-        if choice in AXES:
-            direction = AXES[choice]
-        elif choice == "this view":
-            direction = -self.page.pose().rotation[:, 1]
+        if choice == LEVEL:
+            self.page.set_up(np.array(self._level))
+        elif choice == SCENE:
+            self.page.set_up(self.page.scene_up)
         else:
-            direction = self.page.extent.up
-        self.page.turn_up(direction)
+            this_view = choice == "this view"
+            self.page.turn_up(-self.page.pose().rotation[:, 1] if this_view else AXES[choice])
+
+    def attach(self, stream: ClientStream) -> None:
+        """Follows the up direction that is measured on any page."""
+        if self._shared is not None:
+            self._shared.on_change(self._follow_level)
+
+    def _follow_level(self) -> None:
+        """Turns the page where the up direction that was measured is another one."""
+        if (measured := self._measured()) == self._level:
+            return
+        self._level = measured
+        self._up.options = self._choices()
+        self._up.value = SCENE if measured is None else LEVEL
+        self.page.set_up(self.page.scene_up if measured is None else np.array(measured))
 
     def _show_frustums(self) -> None:
         on = self._show.value
@@ -132,8 +159,18 @@ class CameraPanel(Panel):
                 auto_close_seconds=6,
             )
             return
-        self.page.set_up(np.array(click.sample.normal))
+        normal = np.array(click.sample.normal)
+        if self._shared is None:
+            self.page.set_up(normal)
+        else:
+            self._shared.apply("Level", lambda m: operations.set_up(m, normal))
+            self._up.value = (
+                LEVEL  # also where the page had chosen another one, and the floor is level already
+            )
+            self.page.set_up(np.array(self._level))
 
     def detach(self) -> None:
-        """Ends a measurement."""
+        """Ends a measurement of scores, and follows no more."""
         self._closed = True
+        if self._shared is not None:
+            self._shared.forget(self._follow_level)

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from luxel.scenes.large_coordinates import Shift
+from luxel.scenes.measuring.lengths import length_in_words
+from luxel.viewer.measure.shared_measurements import SharedMeasurements, is_measurable
 from luxel.viewer.web.numerals import number
 from luxel.viewer.web.page import Click
 from luxel.viewer.web.panels.panel import Panel
@@ -55,9 +57,14 @@ class InspectPanel(Panel):
             self._marker.visible = False
         self._numbers.visible = on
 
+    def _metres(self) -> float | None:
+        """Length of a unit, where it is known."""
+        session = self.page.session
+        return SharedMeasurements.of(session).metres if is_measurable(session) else session.about.metres
+
     def on_click(self, click: Click) -> None:
         """Shows the numbers of the point, and marks it."""
-        self._numbers.content = table(click_rows(click, self.page.session.about.shift))
+        self._numbers.content = table(click_rows(click, self.page.session.about.shift, self._metres()))
         if click.point is None:
             if self._marker is not None:
                 self._marker.visible = False
@@ -68,12 +75,15 @@ class InspectPanel(Panel):
         )  # replaces that of the last click
 
 
-def click_rows(click: Click, shift: Shift | None = None) -> list[tuple[str, str]]:
+def click_rows(
+    click: Click, shift: Shift | None = None, metres: float | None = None
+) -> list[tuple[str, str]]:
     """Label and text of what is known of a clicked point.
 
     Args:
         click: its coordinates are those of the scene.
         shift: what was subtracted from large coordinates: those of the capture are shown; None: nothing.
+        metres: length of a unit; None: it is not known, and depths are in units alone.
     """
     rows = [("Pixel", "{:.0f}, {:.0f}".format(*click.pixel))]
     if click.point is not None:
@@ -84,14 +94,15 @@ def click_rows(click: Click, shift: Shift | None = None) -> list[tuple[str, str]
                 ("Point", ", ".join(f"{a + b:.10g}" for a, b in zip(click.point, shift, strict=True)))
             )
     for sample in (click.sample, *click.sample.others):
-        rows += sample_rows(sample)
+        rows += sample_rows(sample, metres)
     return rows
 
 
-def sample_rows(sample: Sample) -> list[tuple[str, str]]:
+def sample_rows(sample: Sample, metres: float | None = None) -> list[tuple[str, str]]:
     """Label and text of what is known of one pixel of a scene, headed by its name where there are several."""
     rows = [("Scene", sample.name)] if sample.name else []
-    rows.append(("Depth", "–" if sample.depth is None else number(sample.depth)))
+    known = "" if sample.depth is None or metres is None else f" ({length_in_words(sample.depth, metres)})"
+    rows.append(("Depth", "–" if sample.depth is None else f"{number(sample.depth)}{known}"))
     rows.append(("Colour", "rgb({}, {}, {})".format(*(round(255 * c) for c in sample.rgb))))
     if sample.alpha is not None:
         rows.append(("Alpha", f"{sample.alpha:.3f}"))

@@ -322,7 +322,7 @@ def test_bad_use_of_runs(
         capfd, "train", "--resume", image_run, "--width", 32, "--device", "cpu"
     )
     assert "neural field" in refused(capfd, "export", image_run, "--out", tmp_path / "a.ply")
-    assert "rendered to an image file" in refused(
+    assert "no format of images" in refused(
         capfd, "render", image_run, "--out", tmp_path / "a.mp4", "--device", "cpu"
     )
     assert "nothing to train on" in refused(capfd, "train", "--field", "image", *QUICK)

@@ -86,7 +86,7 @@ def test_a_page_has_the_panels_that_its_scene_can_use(
     still = open_offline_page(serve(), START)
     names = [type(panel).__name__ for panel in still.panels]
     expected = ["NoticePanel", "ShowPanel", "CameraPanel", "CameraPathPanel"]
-    expected += ["StatisticsPanel", "FramePanel", "InspectPanel", "EditPanel", "ObjectsPanel"]
+    expected += ["StatisticsPanel", "FramePanel", "InspectPanel", "RulerPanel", "EditPanel", "ObjectsPanel"]
     assert names == expected
     dynamic = open_offline_page(serve(StaticSession(carousel()), render=draw_any), START)
     assert "TimePanel" in [type(panel).__name__ for panel in dynamic.panels]

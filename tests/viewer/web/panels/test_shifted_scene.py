@@ -64,7 +64,7 @@ def test_points_are_shown_in_coordinates_of_the_capture() -> None:
 
 def test_an_edited_scene_states_its_shift(tmp_path: Path) -> None:
     session = StaticSession(primitive_scene(torus_knot(200), shift=SHIFT))
-    facts = SceneEditor.of(session).run(lambda document: document._facts)
+    facts = SceneEditor.of(session).run(lambda document: document.facts)
     assert facts is not None and facts.shift == SHIFT
 
 
