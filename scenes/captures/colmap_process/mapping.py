@@ -111,9 +111,15 @@ def without_pairs(pycolmap: Any, database: Path, target: Path, pairs: Sequence[t
             opened.delete_two_view_geometry(int(first), int(second))
 
 
-def verify(pycolmap: Any, database: Path) -> None:
-    """Verifies all pairs of a database geometrically."""
+def verify(pycolmap: Any, database: Path, least: int | None = None) -> None:
+    """Verifies all pairs of a database geometrically.
+
+    Args:
+        least: matches that must agree with the geometry of a pair; None: as many as COLMAP demands.
+    """
     options = pycolmap.TwoViewGeometryOptions()
+    if least is not None:
+        options.min_num_inliers = least
     options.ransac.random_seed = features.SEED
     pycolmap.geometric_verification(str(database), two_view_geometry_options=options)
 

@@ -17,8 +17,9 @@ from luxel.scenes.captures.colmap_process.mapping import copy_database, verify
 if TYPE_CHECKING:
     from luxel.scenes.captures.capture_format import Progress
 
-ALIKE = 12  # pairs of each image with those most like it
+ALIKE = 8  # pairs of each image with those most like it
 NEIGHBOURS = 2  # in order, on each side
+LEAST_AGREEING = 24  # with the geometry of a pair: pairs of other sides of an object were seen to have up to 19
 LEAST = 8  # matches of a pair that is verified
 
 
@@ -55,7 +56,7 @@ def match_affine(
             rows = matches(features[a], features[b])
             if len(rows) >= LEAST:
                 opened.write_matches(ids[names[a]], ids[names[b]], rows.astype(np.uint32))
-    verify(pycolmap, target)
+    verify(pycolmap, target, LEAST_AGREEING)
 
 
 def pairs_of(features: Sequence[AffineFeatures]) -> list[tuple[int, int]]:

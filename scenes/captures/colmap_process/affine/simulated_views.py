@@ -21,7 +21,7 @@ ANTI_ALIAS = 0.8  # standard deviation of the blur before compression, times sqr
 WORKING_SIZE = 1200  # longer side at which features are detected, pixels
 MAX_ENLARGEMENT = 1.5  # of smaller images
 CONTRAST = 0.004  # threshold of detection: a tenth of the usual one, for faint texture
-MAX_PER_VIEW = 1000  # detections of a simulated view
+MAX_PER_VIEW = 600  # detections of a simulated view
 OUTER, MARGIN = (
     2.0,
     0.1,
