@@ -17,9 +17,9 @@ from luxel.scenes.captures.colmap_process.mapping import copy_database, verify
 if TYPE_CHECKING:
     from luxel.scenes.captures.capture_format import Progress
 
-ALIKE = 8  # pairs of each image with those most like it
+ALIKE = 14  # pairs of each image with those most like it
 NEIGHBOURS = 2  # in order, on each side
-LEAST_AGREEING = 24  # with the geometry of a pair: pairs of other sides of an object were seen to have up to 19
+LEAST_AGREEING = 20  # with the geometry of a pair: pairs of other sides of an object were seen to have up to 19
 LEAST = 8  # matches of a pair that is verified
 
 
