@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ALIKE = 14  # pairs of each image with those most like it
 NEIGHBOURS = 2  # in order, on each side
-LEAST_AGREEING = 20  # with the geometry of a pair: pairs of other sides of an object were seen to have up to 19
+INLIERS = 20  # with the geometry of a pair: pairs of other sides of an object were seen to have up to 19
 LEAST = 8  # matches of a pair that is verified
 
 
@@ -56,7 +56,7 @@ def match_affine(
             rows = matches(features[a], features[b])
             if len(rows) >= LEAST:
                 opened.write_matches(ids[names[a]], ids[names[b]], rows.astype(np.uint32))
-    verify(pycolmap, target, LEAST_AGREEING)
+    verify(pycolmap, target, INLIERS)
 
 
 def pairs_of(features: Sequence[AffineFeatures]) -> list[tuple[int, int]]:
