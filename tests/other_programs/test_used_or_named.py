@@ -38,6 +38,7 @@ from luxel.render.geometry.camera import Points
 from luxel.scenes import load_primitives, save_scene
 from luxel.scenes import open as open_capture
 from luxel.scenes.captures.contents import CaptureContents, SourceImage, image_files
+from luxel.scenes.captures.initial_points.choice import InitialPoints
 from luxel.scenes.captures.lenses.lens import Lens
 from luxel.scenes.captures.open_capture import Capture
 from luxel.scenes.captures.registry import CAPTURE_FORMATS
@@ -159,8 +160,8 @@ def no_structure_from_motion(monkeypatch: pytest.MonkeyPatch) -> None:
         xyz, rgb = surface_points(50)
         return Points(xyz.astype(np.float32), rgb)
 
-    def initial(*given: object, **options: object) -> tuple[Points, str]:
-        return points(), ""
+    def initial(*given: object, **options: object) -> InitialPoints:
+        return InitialPoints(points(), "")
 
     monkeypatch.setattr("luxel.scenes.captures.poses.sfm.estimate_poses", estimate)
     monkeypatch.setattr("luxel.scenes.captures.initial_points.choice.initial_points", initial)

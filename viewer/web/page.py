@@ -12,13 +12,13 @@ import numpy as np
 
 from luxel.render.geometry.camera import View
 from luxel.viewer.edit.masks import Mode
+from luxel.viewer.web.divider import Divider
 from luxel.viewer.web.images.stream import ClientStream, StreamReport
 from luxel.viewer.web.images.thumbnails import Thumbnails
 from luxel.viewer.web.navigate import Pose, SceneExtent, focused, jump, place, start_pose, turn_up
 from luxel.viewer.web.session import Session
 from luxel.viewer.web.shading.shading import Sample
-from luxel.viewer.web.shell.divider import Divider
-from luxel.viewer.web.shell.toolbar import Toolbar
+from luxel.viewer.web.toolbar import Toolbar
 from luxel.viewer.web.transport.sinks import PageSink
 
 log = logging.getLogger("luxel.viewer")

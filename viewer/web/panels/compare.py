@@ -14,7 +14,7 @@ from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import table
 from luxel.viewer.web.session import Session
 from luxel.viewer.web.shading.legend import legend_of
-from luxel.viewer.web.shell.toolbar import ToolbarAction, ToolbarTool
+from luxel.viewer.web.toolbar import ToolbarAction, ToolbarTool
 
 PATIENCE = (
     4  # reports, a quarter of a second each, until it is said that the camera is away: it may be flying

@@ -22,7 +22,7 @@ from luxel.viewer.web.panels.action_message import ActionMessage
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import as_text, table
 from luxel.viewer.web.session import Session, StaticSession
-from luxel.viewer.web.shell.toolbar import ToolbarAction, ToolbarTool
+from luxel.viewer.web.toolbar import ToolbarAction, ToolbarTool
 
 log = logging.getLogger("luxel.viewer")
 

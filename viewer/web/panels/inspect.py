@@ -14,7 +14,7 @@ from luxel.viewer.web.page import Click
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import table
 from luxel.viewer.web.shading.shading import Sample
-from luxel.viewer.web.shell.toolbar import ToolbarTool
+from luxel.viewer.web.toolbar import ToolbarTool
 
 MARKER = 0.005  # radius of the marker, in distances from the camera
 

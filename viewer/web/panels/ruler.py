@@ -21,7 +21,7 @@ from luxel.viewer.web.panels.action_message import ActionMessage
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import as_text, table
 from luxel.viewer.web.session import Session
-from luxel.viewer.web.shell.toolbar import ToolbarTool
+from luxel.viewer.web.toolbar import ToolbarTool
 from luxel.viewer.web.transport.keyed_server import run_script
 
 NONE = "none yet"

@@ -1,5 +1,5 @@
 // The line between what is compared: it is dragged on the image, or moved by the arrow keys while it has the focus.
-// Messages: viewer/web/shell/divider.py. A position is sent when the one before was answered, so that nothing queues.
+// Messages: viewer/web/divider.py. A position is sent when the one before was answered, so that nothing queues.
 
 import { element } from "./status.js";
 

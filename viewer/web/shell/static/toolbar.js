@@ -1,5 +1,5 @@
 // The tools on the image: their icons at its edge, one line for the active tool, and what can be done with a selection.
-// What there is and what is active comes from the server, see viewer/web/shell/toolbar.py.
+// What there is and what is active comes from the server, see viewer/web/toolbar.py.
 
 import { iconButton } from "./icons.js";
 import { element } from "./status.js";

@@ -13,16 +13,16 @@ from shown import StaticSession, ViewerApp
 from luxel.render.geometry.camera import Camera
 from luxel.viewer.edit import operations
 from luxel.viewer.web.app import OpenPage
+from luxel.viewer.web.divider import Divider
 from luxel.viewer.web.images.stream import StreamReport
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.offline import open_offline_page
 from luxel.viewer.web.panels.compare import PATIENCE, ComparePanel
 from luxel.viewer.web.panels.edit import EditPanel
 from luxel.viewer.web.panels.inspect import InspectPanel
-from luxel.viewer.web.shell.divider import Divider
 from luxel.viewer.web.shell.messages import DivideMessage, PressMessage, ToolMessage
 from luxel.viewer.web.shell.page_shell import PageShell
-from luxel.viewer.web.shell.toolbar import Toolbar, ToolbarAction, ToolbarTool
+from luxel.viewer.web.toolbar import Toolbar, ToolbarAction, ToolbarTool
 
 POSE = Pose.of_camera(Camera.look_at((3.5, 0, 0), (0, 0, 0), fov_y=0.9))
 
