@@ -58,10 +58,7 @@ def crop(state: State) -> Edit:
     Raises:
         LuxelError: nothing is selected.
     """
-    _need_selection(state)
-    rest = ~(state.masks["selected"] | state.masks["hidden"] | state.masks["deleted"])
-    deleted = state.masks["deleted"]
-    return Edit("Crop", (MaskChange.between("deleted", deleted, deleted | rest),))
+    return _move_rest(state, "deleted", "Crop")
 
 
 def solo(state: State) -> Edit:
@@ -70,10 +67,14 @@ def solo(state: State) -> Edit:
     Raises:
         LuxelError: nothing is selected.
     """
+    return _move_rest(state, "hidden", "Solo")
+
+
+def _move_rest(state: State, name: str, title: str) -> Edit:
+    """Adds all that is shown and not selected to a mask."""
     _need_selection(state)
-    rest = ~(state.masks["selected"] | state.masks["hidden"] | state.masks["deleted"])
-    hidden = state.masks["hidden"]
-    return Edit("Solo", (MaskChange.between("hidden", hidden, hidden | rest),))
+    before, rest = state.masks[name], state.shown & ~state.masks["selected"]
+    return Edit(title, (MaskChange.between(name, before, before | rest),))
 
 
 def _move_selection(state: State, name: str, title: str) -> Edit:

@@ -134,13 +134,7 @@ class ObjectTool(ClickedTool):
         if not objects.objects:
             return 0
         camera = clicked.camera
-        around = replace(
-            camera,
-            width=1,
-            height=1,
-            intrinsics=camera.intrinsics
-            - camera.intrinsics.new_tensor([0, 0, int(clicked.point[0]), int(clicked.point[1])]),
-        )
+        around = camera.cropped(int(clicked.point[0]), int(clicked.point[1]), 1, 1)
         scene = clicked.scene
         time = clicked.time if scene.moves else None
         labels = objects.labels.to(scene.device)

@@ -23,7 +23,6 @@ export const ICONS = {
   undo: "M8 5 4 9l4 4M4 9h10a6 6 0 0 1 0 11h-3",
   redo: "M16 5l4 4-4 4M20 9H10a6 6 0 0 0 0 11h3",
   show: "M2 12s4-7 10-7 10 7 10 7-4 7-10 7S2 12 2 12zM12 9a3 3 0 1 0 0 6 3 3 0 0 0 0-6z",
-  close: "M6 6l12 12M18 6 6 18",
 };
 
 // A button with an icon, in `parent`; `title` is its name and what a mouse shows.
@@ -33,10 +32,7 @@ export function iconButton(icon, title, action, parent) {
   button.title = title;
   button.setAttribute("aria-label", title);
   button.innerHTML = `<svg viewBox="0 0 24 24" aria-hidden="true"><path d="${ICONS[icon]}"/></svg>`;
-  button.addEventListener("click", (event) => {
-    if (event.detail > 0) button.blur(); // by the pointer: keys are for the image again
-    action();
-  });
+  button.addEventListener("click", () => action());
   parent.append(button);
   return button;
 }

@@ -57,10 +57,7 @@ export class Toolbar {
       button.type = "button";
       button.title = titleOf(action);
       button.textContent = action.label;
-      button.addEventListener("click", (event) => {
-        if (event.detail > 0) button.blur();
-        this.press(action.name);
-      });
+      button.addEventListener("click", () => this.press(action.name));
       this.#buttons.set(action.name, button);
     }
     this.#tools.hidden = described.tools.length === 0;
