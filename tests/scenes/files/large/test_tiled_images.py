@@ -127,7 +127,7 @@ def test_tiff_files_are_written_in_bands(tmp_path: Path, monkeypatch: pytest.Mon
         write_tiff(tmp_path / "b.tif", 53, 70, [pixels[:30]])
     with pytest.raises(ValueError, match="70 rows in all"):
         write_tiff(tmp_path / "b.tif", 53, 70, [pixels, pixels])
-    with pytest.raises(CaptureError, match=r"image file.*image\.tif"):
+    with pytest.raises(CaptureError, match=r"no format of images.*image\.tif"):
         write_image(tmp_path / "a.gif", 53, 70, [pixels])
     with pytest.raises(CaptureError, match="at most 65500"):
         write_image(tmp_path / "a.jpg", 70000, 1, [])

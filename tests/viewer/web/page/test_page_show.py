@@ -82,7 +82,7 @@ def test_every_control_of_show_changes_the_image(open_page: Callable[..., Any], 
 
         controls.set("Show/Background", (40, 80, 160))
         image = shows_its_settings(controls, app, plain)
-        np.testing.assert_allclose(screenshot(page)[400, 20], (40, 80, 160), atol=12)
+        np.testing.assert_allclose(screenshot(page)[760, 20], (40, 80, 160), atol=12)
         controls.set("Show/Quality", 60)
         until(lambda: stream.settings.quality == 60, "the quality did not arrive")
         controls.set("Show/Antialiased", True)
