@@ -92,11 +92,13 @@ def new_run_folder(capture_name: str, chosen: Path | None, *, force: bool = Fals
     if force:
         allow_replacing(folder)
     elif results := [name for name in ("scene.ply", FIELD_FILE) if (folder / name).exists()]:
+        _check_unowned(folder)
         raise RunError(
             f"{folder}: there is the result of a run already ({results[0]}), without checkpoints to continue from.",
             f"Give another --run, or move {folder / results[0]} elsewhere to train here.",
         )
     elif others := _other_files(folder):
+        _check_unowned(folder)  # a training that has just started here has files that no manifest names yet
         shown = ", ".join(others[:SHOWN]) + (", ..." if len(others) > SHOWN else "")
         raise RunError(
             f"{folder}: this folder is no run and holds other files ({shown}).",
@@ -149,6 +151,8 @@ def _other_files(folder: Path) -> list[str]:
 
 def _check_unowned(folder: Path) -> None:
     """Raises OwnedError where another process trains in a folder; what is there cannot be continued now."""
+    if not (folder / OWNER).exists():
+        return
     try:
         own(folder).release()
     except OwnedError:

@@ -136,3 +136,25 @@ def test_temporary_files_of_an_ended_process_do_not_keep_a_folder_from_use(tmp_p
     )
     subprocess.run([sys.executable, "-c", use, str(run)], env=environment, check=True)
     assert not left[0].exists()
+
+
+@pytest.mark.parametrize("name", ["scene.ply", "renders/0.png.part"])
+def test_files_of_a_training_that_goes_on_are_no_other_files(tmp_path: Path, name: str) -> None:
+    """Its first files have their names before the manifest names them."""
+    from luxel.render.runs.folder.owner import own
+
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_bytes(b"")
+    begin = (
+        "import sys; from pathlib import Path; from luxel.viewer.scene_loading.runs import new_run_folder\n"
+        "new_run_folder('a', Path(sys.argv[1]))"
+    )
+
+    def refusal() -> str:
+        return subprocess.run([sys.executable, "-c", begin, str(tmp_path)], capture_output=True, text=True).stderr
+
+    owner = own(tmp_path)
+    assert f"process {os.getpid()}" in refusal()
+    owner.release()
+    said = refusal()
+    assert "RunError" in said and f"process {os.getpid()}" not in said
