@@ -151,7 +151,9 @@ def test_files_of_a_training_that_goes_on_are_no_other_files(tmp_path: Path, nam
     )
 
     def refusal() -> str:
-        return subprocess.run([sys.executable, "-c", begin, str(tmp_path)], capture_output=True, text=True).stderr
+        return subprocess.run(
+            [sys.executable, "-c", begin, str(tmp_path)], capture_output=True, text=True
+        ).stderr
 
     owner = own(tmp_path)
     assert f"process {os.getpid()}" in refusal()
