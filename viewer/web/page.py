@@ -12,6 +12,7 @@ import numpy as np
 
 from luxel.render.geometry.camera import View
 from luxel.viewer.edit.masks import Mode
+from luxel.viewer.web.chosen_view import ChosenView
 from luxel.viewer.web.divider import Divider
 from luxel.viewer.web.images.stream import ClientStream, StreamReport
 from luxel.viewer.web.images.thumbnails import Thumbnails
@@ -57,6 +58,7 @@ class Page:
         sink: takes the images to the page; ``sink.stream.figures`` has latency and costs as the page measures them.
         toolbar: the tools on the image; panels add theirs.
         divider: the line on the image between what is compared.
+        chosen_view: the view of the capture that lists and buttons of all panels mean.
         selection_mode: how a new selection of primitives joins the present one, see `luxel.viewer.edit.MODES`.
 
     Args:
@@ -78,6 +80,8 @@ class Page:
         self.scene_up = extent.up if scene_up is None else scene_up
         self.selection_mode: Mode = "replace"
         self.toolbar, self.divider = Toolbar(), Divider()
+        self.chosen_view = ChosenView(session.views)
+        self._flights, self._rested = 0, self.pose()
         self.thumbnails = Thumbnails() if thumbnails is None else thumbnails
         self._logged: set[str] = set() if logged is None else logged
         self.sink = PageSink(client)
@@ -158,9 +162,26 @@ class Page:
         turn_up(self.client, up)
 
     def go_to(self, view: View) -> None:
-        """Flies to a view's pose and field of view, and shows its time."""
-        self.seek(view.time)
-        self.fly_to(self._target_of(view))
+        """Flies to a view's pose and field of view, and shows its time; it becomes the chosen one."""
+        with self._lock:
+            self._flights += 1
+        try:
+            self.chosen_view.choose(view)
+            self.seek(view.time)
+            self.fly_to(self._target_of(view))
+        finally:
+            with self._lock:
+                self._flights -= 1
+
+    def go_by(self, by: int) -> None:
+        """Flies to the view so many places after the chosen one, or that nearest to where the camera was moved."""
+        self.follow_view()
+        self.go_to(self.chosen_view.neighbour(by))
+
+    def follow_view(self) -> None:
+        """Chooses the view nearest to the camera, unless that is on its way to one."""
+        if not self._flights:
+            self.chosen_view.follow(self.pose(), self.extent.radius)
 
     def beginning(self) -> Pose:
         """Where a page with this window begins."""
@@ -256,6 +277,7 @@ class Page:
             self._clicking.release()
 
     def _report(self, report: StreamReport) -> None:
+        self._follow_at_rest()
         for callback in self._reports:
             try:
                 callback(report)
@@ -263,6 +285,13 @@ class Page:
                 if not self.stream.stopped and (message := f"{callback!r}: {error}") not in self._logged:
                     self._logged.add(message)
                     log.exception("A panel failed to show a report.")
+
+    def _follow_at_rest(self) -> None:
+        """Follows the camera once it has stayed where it is since the last report."""
+        before, self._rested = self._rested, self.pose()
+        same = np.array_equal(before.position, self._rested.position)
+        if same and np.array_equal(before.wxyz, self._rested.wxyz):
+            self.follow_view()
 
     def start(self) -> None:
         """Starts to render for the page."""

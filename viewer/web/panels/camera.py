@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from luxel.render.geometry.camera import View
 from luxel.scenes.measuring import operations
 from luxel.scenes.measuring.measurements import Point
 from luxel.viewer.measure.shared_measurements import SharedMeasurements, is_measurable
@@ -58,15 +59,26 @@ class CameraPanel(Panel):
         )
         self._measure.on_click(lambda _: self._start_measuring())
         self._bar = gui.add_html("", visible=False)
-        chosen = gui.add_dropdown("View", names, initial_value=names[0])
-        chosen.on_update(lambda _: self.page.go_to(views[names.index(chosen.value)]))
+        chosen = self.page.chosen_view
+        self._view = gui.add_dropdown(
+            "View",
+            names,
+            initial_value=names[0],
+            hint="Where the camera is, or the nearest; a choice flies there",
+        )
+        self._view.on_update(lambda event: self._go_to(views[names.index(event.target.value)]))
         step = gui.add_button_group("", ["◀ Previous", "Next ▶"])
+        step.on_click(lambda _: self.page.go_by(1 if step.value.startswith("Next") else -1))
+        chosen.on_change(self._follow_view)
 
-        def move(_: Any) -> None:
-            by = 1 if step.value.startswith("Next") else -1
-            chosen.value = names[(names.index(chosen.value) + by) % len(names)]
+    def _go_to(self, view: View) -> None:
+        if view is not self.page.chosen_view.view:  # else the list follows the page
+            self.page.go_to(view)
 
-        step.on_click(move)
+    def _follow_view(self) -> None:
+        view = self.page.chosen_view.view
+        if view is not None and self._view.value != view.name:
+            self._view.value = view.name
 
     def _measured(self) -> Point | None:
         """The up direction that was measured; None: there is none."""
