@@ -91,7 +91,7 @@ def test_a_clicked_frustum_is_the_view_of_all_panels(opened: OpenPage) -> None:
     assert camera._view.value == VIEWS[1].name
     until(lambda: compare._comparer.name == VIEWS[1].name, "another view is compared")
     camera._view.value = VIEWS[4].name  # as if it were chosen in the list
-    until(lambda: compare._comparer.name == VIEWS[4].name, "the list goes nowhere")
+    until(lambda: compare._comparer.name == VIEWS[4].name, "the list goes to no view")
 
 
 def test_the_view_follows_a_camera_at_rest_and_the_line_of_compare_has_it(opened: OpenPage) -> None:
