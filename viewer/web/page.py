@@ -14,6 +14,7 @@ from luxel.render.geometry.camera import View
 from luxel.viewer.edit.masks import Mode
 from luxel.viewer.web.chosen_view import ChosenView
 from luxel.viewer.web.divider import Divider
+from luxel.viewer.web.image_marks import ImageMarks
 from luxel.viewer.web.images.stream import ClientStream, StreamReport
 from luxel.viewer.web.images.thumbnails import Thumbnails
 from luxel.viewer.web.navigate import Pose, SceneExtent, focused, jump, place, start_pose, turn_up
@@ -58,6 +59,7 @@ class Page:
         sink: takes the images to the page; ``sink.stream.figures`` has latency and costs as the page measures them.
         toolbar: the tools on the image; panels add theirs.
         divider: the line on the image between what is compared.
+        marks: outlines that a tool draws over the image.
         chosen_view: the view of the capture that lists and buttons of all panels mean.
         selection_mode: how a new selection of primitives joins the present one, see `luxel.viewer.edit.MODES`.
 
@@ -79,7 +81,7 @@ class Page:
         self.up = extent.up
         self.scene_up = extent.up if scene_up is None else scene_up
         self.selection_mode: Mode = "replace"
-        self.toolbar, self.divider = Toolbar(), Divider()
+        self.toolbar, self.divider, self.marks = Toolbar(), Divider(), ImageMarks()
         self.chosen_view = ChosenView(session.views)
         self._flights, self._rested = 0, self.pose()
         self.thumbnails = Thumbnails() if thumbnails is None else thumbnails
@@ -90,6 +92,7 @@ class Page:
         self._reports: list[Callable[[StreamReport], None]] = []
         self._seeks: list[Callable[[float], None]] = []
         self._clicks: list[Callable[[Click], None]] = []
+        self._alt_clicks: list[Callable[[Click], None]] = []
         self._motion = 0
         self._lock, self._moving = threading.Lock(), threading.Lock()
         self._clicking = threading.Lock()
@@ -234,33 +237,43 @@ class Page:
         camera = self.client.camera
         return Pose.of_camera(view.camera, camera.image_width / max(1, camera.image_height))
 
-    def listen(self, callback: Callable[[Click], None], on: bool) -> None:
+    def listen(self, callback: Callable[[Click], None], on: bool, *, alt: bool = False) -> None:
         """Starts or stops calling ``callback`` with clicks on the image; drags turn the camera in any case.
 
         The browser reports clicks only while there is a callback.
+
+        Args:
+            callback: is called with each click.
+            on: whether it is.
+            alt: with those while Alt is held, instead of those without a key.
         """
+        clicked, callbacks = (self._alt_clicked, self._alt_clicks) if alt else (self._clicked, self._clicks)
+        scene = self.client.scene
         with self._lock:
-            before = bool(self._clicks)
-            self._clicks = [c for c in self._clicks if c != callback] + ([callback] if on else [])
-            after = bool(self._clicks)
+            before = bool(callbacks)
+            callbacks[:] = [c for c in callbacks if c != callback] + ([callback] if on else [])
+            after = bool(callbacks)
         if after and not before:
-            self.client.scene.on_click()(self._clicked)
+            scene.on_click(modifier="alt" if alt else None)(clicked)
         elif before and not after:
-            self.client.scene.remove_click_callback(self._clicked)
+            scene.remove_click_callback(clicked)
 
     def _clicked(self, event: Any) -> None:
-        u, v = event.screen_pos
-        self.click(u, v)
+        self.click(*event.screen_pos)
 
-    def click(self, u: float, v: float) -> None:
+    def _alt_clicked(self, event: Any) -> None:
+        self.click(*event.screen_pos, alt=True)
+
+    def click(self, u: float, v: float, alt: bool = False) -> None:
         """Handles a click: renders the scene there once, and calls the callbacks of `listen`.
 
         A click while another one of this page is handled is dropped.
 
         Args:
             u, v: place on the image, from (0, 0) at the upper left to (1, 1) at the lower right corner.
+            alt: whether Alt is held.
         """
-        callbacks = list(self._clicks)
+        callbacks = list(self._alt_clicks if alt else self._clicks)
         # Clicks wait in threads that all pages share: during one, others of this page are dropped.
         if not callbacks or not self._clicking.acquire(blocking=False):
             return

@@ -7,6 +7,7 @@ import { iconButton } from "./icons.js";
 import { Keeper } from "./keep.js";
 import { fit, listen } from "./keys.js";
 import { decodeView } from "./link.js";
+import { Marks } from "./marks.js";
 import { mend } from "./mend.js";
 import { flatten, panelIsReady, togglePanel } from "./page.js";
 import { Status, element } from "./status.js";
@@ -31,6 +32,7 @@ const help = new Help();
 const keeper = new Keeper(send);
 const toolbar = new Toolbar(status.root, send);
 const divider = new Divider(status.root, send);
+const marks = new Marks(status.root, send);
 mend();
 readAddress();
 
@@ -91,6 +93,8 @@ function receive(message) {
     toolbar.show(message);
   } else if (message.type === "divider") {
     divider.show(message);
+  } else if (message.type === "marks") {
+    marks.show(message);
   }
 }
 
@@ -131,7 +135,16 @@ function onImage(event) {
   const position = [(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height];
   return position.every((x) => x >= 0 && x <= 1) ? position : null;
 }
-window.addEventListener("pointermove", (event) => (cursor = onImage(event) ?? cursor), { passive: true });
+window.addEventListener(
+  "pointermove",
+  (event) => {
+    const position = onImage(event);
+    cursor = position ?? cursor;
+    marks.move(position, event.buttons !== 0);
+  },
+  { passive: true },
+);
+window.addEventListener("wheel", () => marks.clear(), { passive: true });
 window.addEventListener("dblclick", (event) => {
   const position = onImage(event);
   if (position && !hello?.flat) send({ type: "focus", u: position[0], v: position[1], double: true });
