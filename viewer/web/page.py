@@ -61,6 +61,7 @@ class Page:
         divider: the line on the image between what is compared.
         marks: outlines that a tool draws over the image.
         chosen_view: the view of the capture that lists and buttons of all panels mean.
+        dark: whether the colours of the page are dark.
         selection_mode: how a new selection of primitives joins the present one, see `luxel.viewer.edit.MODES`.
 
     Args:
@@ -81,6 +82,7 @@ class Page:
         self.up = extent.up
         self.scene_up = extent.up if scene_up is None else scene_up
         self.selection_mode: Mode = "replace"
+        self.dark = False
         self.toolbar, self.divider, self.marks = Toolbar(), Divider(), ImageMarks()
         self.chosen_view = ChosenView(session.views)
         self._flights, self._rested = 0, self.pose()
@@ -91,6 +93,7 @@ class Page:
         self.stream = ClientStream(session, self.sink, self._report, self._logged, figures=figures.summary)
         self._reports: list[Callable[[StreamReport], None]] = []
         self._seeks: list[Callable[[float], None]] = []
+        self._schemes: list[Callable[[], object]] = []
         self._clicks: list[Callable[[Click], None]] = []
         self._alt_clicks: list[Callable[[Click], None]] = []
         self._motion = 0
@@ -110,6 +113,17 @@ class Page:
     def on_seek(self, callback: Callable[[float], None]) -> None:
         """Calls ``callback`` with the new time whenever a panel seeks."""
         self._seeks.append(callback)
+
+    def on_scheme(self, callback: Callable[[], object]) -> None:
+        """Calls ``callback`` when `dark` has changed."""
+        self._schemes.append(callback)
+
+    def follow_scheme(self, dark: bool) -> None:
+        """The colours of the page are dark, or light."""
+        if dark != self.dark:
+            self.dark = dark
+            for callback in self._schemes:
+                callback()
 
     def seek(self, time: float) -> None:
         """Stops the playback of a dynamic scene at a time; nothing happens in a static one."""

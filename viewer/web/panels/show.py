@@ -7,8 +7,12 @@ from typing import Any
 from luxel.viewer.web.images.stream import StreamReport
 from luxel.viewer.web.panels.objects import ObjectsPanel
 from luxel.viewer.web.panels.panel import Panel
+from luxel.viewer.web.shading.backdrop import backdrop
 from luxel.viewer.web.shading.legend import legend_of
 from luxel.viewer.web.shading.shading import OBJECT_OUTPUTS, OVERLAY, output_named, outputs_of
+
+AUTO, CHOSEN = "auto", "colour"  # backgrounds: that of the scene, and the one below the list
+PLAIN = {"black": (0.0, 0.0, 0.0), "white": (1.0, 1.0, 1.0)}
 
 
 class ShowPanel(Panel):
@@ -16,7 +20,7 @@ class ShowPanel(Panel):
 
     title = "Show"
     persisted = (
-        *("Output", "Overlay", "Background", "Resolution", "Quality", "Antialiased"),
+        *("Output", "Overlay", "Background", "Background colour", "Resolution", "Quality", "Antialiased"),
         *("Splat size", "Near", "Far"),
     )
 
@@ -39,8 +43,14 @@ class ShowPanel(Panel):
             hint="Percent of the objects' colours over those of the scene",
             visible=False,
         )
-        background = gui.add_rgb(
-            "Background", initial_value=tuple(round(255 * c) for c in session.background)
+        self._background = gui.add_dropdown(
+            "Background",
+            (AUTO, *PLAIN, CHOSEN),
+            hint="auto: as it was trained; dark around a cut-out scene while the colours of the page are, "
+            "but not in videos, exports and scores",
+        )
+        self._colour = gui.add_rgb(
+            "Background colour", initial_value=tuple(round(255 * c) for c in session.background)
         )
         resolution = gui.add_slider(
             "Resolution", 10, 200, 10, 100, hint="Percent of the window's pixels while the camera rests"
@@ -67,7 +77,6 @@ class ShowPanel(Panel):
         for control, settings in (
             (output, lambda: {"output": output.value}),
             (overlay, lambda: {"overlay": overlay.value / 100}),
-            (background, lambda: {"background": tuple(c / 255 for c in background.value)}),
             (resolution, lambda: {"resolution": resolution.value / 100}),
             (quality, lambda: {"quality": int(quality.value)}),
             (antialiased, lambda: {"antialiased": antialiased.value}),
@@ -76,7 +85,26 @@ class ShowPanel(Panel):
             (far, lambda: {"far": max(far.value, near.value)}),
         ):
             control.on_update(lambda _, settings=settings: stream.change(**settings()))
+        self._background.on_update(lambda _: self._set_background())
+        self._colour.on_update(lambda event: self._choose_colour(event.client is not None))
+        self.page.on_scheme(self._set_background)
         output.on_update(lambda _: setattr(overlay, "visible", output.value in OBJECT_OUTPUTS))
+
+    def _choose_colour(self, by_hand: bool) -> None:
+        """Shows the colour that was chosen; where it was restored only if it was shown before."""
+        if by_hand and self._background.value != CHOSEN:
+            self._background.value = CHOSEN  # which calls _set_background
+        elif self._background.value == CHOSEN:
+            self._set_background()
+
+    def _set_background(self) -> None:
+        session, choice = self.page.session, self._background.value
+        if choice == AUTO:
+            colours = {"background": session.background, "backdrop": backdrop(session, self.page.dark)}
+        else:
+            own = tuple(c / 255 for c in self._colour.value)
+            colours = {"background": PLAIN.get(choice, own), "backdrop": None}
+        self.page.stream.change(**colours)
 
     def report(self, report: StreamReport) -> None:
         """Shows the colour bar of a false-colour image; sends only what changed."""

@@ -17,6 +17,7 @@ from luxel.viewer.web.shell.messages import (
     FocusMessage,
     HoverMessage,
     PressMessage,
+    SchemeMessage,
     SeekMessage,
     SetMessage,
     ShellMessage,
@@ -140,6 +141,8 @@ class PageShell:
             self._page.toolbar.run(message.name)
         elif isinstance(message, DivideMessage):
             self._page.divider.move(message.value)
+        elif isinstance(message, SchemeMessage):
+            self._page.follow_scheme(message.dark)
         elif isinstance(message, HoverMessage):
             self._page.marks.hover(message.u, message.v)
         elif isinstance(message, ActionMessage):

@@ -80,7 +80,7 @@ def test_every_control_of_show_changes_the_image(open_page: Callable[..., Any], 
         controls.set("Show/Output", "colour")
         until(lambda: not controls.handle("Show/Overlay").visible, "colours have no overlay")
 
-        controls.set("Show/Background", (40, 80, 160))
+        controls.set("Show/Background colour", (40, 80, 160))
         image = shows_its_settings(controls, app, plain)
         np.testing.assert_allclose(screenshot(page)[760, 20], (40, 80, 160), atol=12)
         controls.set("Show/Quality", 60)

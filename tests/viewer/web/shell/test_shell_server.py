@@ -28,6 +28,7 @@ from luxel.viewer.web.shell.messages import (
     FocusMessage,
     HoverMessage,
     PressMessage,
+    SchemeMessage,
     SeekMessage,
     SetMessage,
     ToolMessage,
@@ -59,6 +60,7 @@ def opened(app: ViewerApp) -> Iterator[OpenPage]:
         ('{"type": "seek", "time": 2}', SeekMessage(2.0)),
         ('{"type": "act", "name": "reset"}', ActionMessage("reset")),
         ('{"type": "focus", "u": 0, "v": 1}', FocusMessage(0.0, 1.0, False)),
+        ('{"type": "scheme", "dark": true}', SchemeMessage(True)),
         ('{"type": "hover", "u": 0.5, "v": 1}', HoverMessage(0.5, 1.0)),
         ('{"type": "tool", "name": ""}', ToolMessage("")),
         ('{"type": "press", "name": "Delete"}', PressMessage("Delete")),
@@ -93,6 +95,7 @@ def test_messages_are_read(text: str, message: object) -> None:
         '{"type": "divide", "value": 1.5}',
         '{"type": "focus", "u": "0", "v": 0}',
         '{"type": "hover", "u": 0.5}',
+        '{"type": "scheme", "dark": 1}',
     ],
 )
 def test_other_messages_are_refused(text: str | bytes) -> None:
@@ -106,7 +109,8 @@ def test_kept_controls_get_only_values_that_fit_them(opened: OpenPage) -> None:
     until(lambda: stream.settings.output == "depth", "the output was not set")
     shell.receive(SetMessage("Show/Resolution", 1e9))
     until(lambda: stream.settings.resolution == 2.0, "the value was not clamped")
-    shell.receive(SetMessage("Show/Background", [0, 51, 255]))
+    shell.receive(SetMessage("Show/Background", "colour"))
+    shell.receive(SetMessage("Show/Background colour", [0, 51, 255]))
     until(lambda: stream.settings.background == (0.0, 0.2, 1.0), "the colour was not set")
     before = stream.settings
     sent: list[dict[str, Any]] = []
@@ -116,7 +120,7 @@ def test_kept_controls_get_only_values_that_fit_them(opened: OpenPage) -> None:
         ("Show/Output", ["depth"]),
         ("Show/Quality", float("nan")),
         ("Show/Antialiased", 1),
-        ("Show/Background", [1, 2]),
+        ("Show/Background colour", [1, 2]),
         ("Camera/View", "photo_1<b>.png"),
         ("Camera/Reset view", True),
     ]:

@@ -73,6 +73,7 @@ function receive(message) {
     values = message.values;
     document.title = `${hello.name} – luxel`;
     status.connected(true);
+    sendScheme();
     fit(hello);
     help.fit(hello);
     toolbar.fit(hello);
@@ -96,6 +97,11 @@ function receive(message) {
   } else if (message.type === "marks") {
     marks.show(message);
   }
+}
+
+// What is behind the scene may follow the colours of the page.
+function sendScheme() {
+  send({ type: "scheme", dark: window.luxelShell.isDark() });
 }
 
 async function copyLink() {
@@ -182,5 +188,6 @@ function uncover() {
 }
 uncover();
 
+window.luxelShell.onscheme = sendScheme;
 window.luxelShell.onkey = connect;
 if (window.luxelShell.key !== null) connect(window.luxelShell.key);
