@@ -1,4 +1,4 @@
-"""What pages show behind a scene: dark around cut-out objects on dark pages, and nowhere else."""
+"""What pages show behind a scene: dark around cut-out objects on dark pages alone."""
 
 from __future__ import annotations
 
