@@ -31,7 +31,8 @@ class Click:
     """A click on the image of a page.
 
     Args:
-        pixel: column and row of the page's canvas, in its pixels; (0, 0) is the upper left corner.
+        pixel: column and row in the image of `Page.pose`, in its pixels; (0, 0) is the upper left corner.
+        place: the same in [0, 1] of the image.
         origin: camera centre, world coordinates, [3].
         direction: from the camera through the pixel, unit length, world coordinates, [3].
         sample: colour, alpha and depth of the scene at this pixel.
@@ -43,6 +44,7 @@ class Click:
     direction: np.ndarray
     sample: Sample
     point: np.ndarray | None
+    place: tuple[float, float] = (0.5, 0.5)
 
 
 class Page:
@@ -146,6 +148,11 @@ class Page:
         if not self.sink.stream.connected:
             self.stream.move(self.pose())
         self.stream.redraw()
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height of the image on the page, in pixels of the screen; viser's camera has fewer at times."""
+        return self.stream.window or (self.client.camera.image_width, self.client.camera.image_height)
 
     def begin_motion(self) -> Callable[[], bool]:
         """Claims the camera for an animation.
@@ -344,4 +351,4 @@ def make_click(pose: Pose, u: float, v: float, sample: Sample) -> Click:
     ray = pose.rotation @ np.array([x, y, 1.0])  # one unit of it is one unit of z-depth
     point = None if sample.depth is None else pose.position + sample.depth * ray
     pixel = (u * pose.width, v * pose.height)
-    return Click(pixel, pose.position, ray / np.linalg.norm(ray), sample, point)
+    return Click(pixel, pose.position, ray / np.linalg.norm(ray), sample, point, (u, v))

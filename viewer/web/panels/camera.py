@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from typing import Any
 
@@ -14,7 +13,7 @@ from luxel.scenes.measuring.measurements import Point
 from luxel.viewer.measure.shared_measurements import SharedMeasurements, is_measurable
 from luxel.viewer.web.images.stream import ClientStream, StreamReport
 from luxel.viewer.web.inspection.frustums import Frustums
-from luxel.viewer.web.inspection.view_scores import measure_scores, read_scores
+from luxel.viewer.web.inspection.view_scores import measure_scores, read_scores, score_rows
 from luxel.viewer.web.page import Click
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import table
@@ -120,11 +119,10 @@ class CameraPanel(Panel):
 
     def _show_scores(self) -> None:
         legend = self._frustums.legend()
-        known = [score for score in self._scores.values() if math.isfinite(score)]
+        rows = score_rows(self._scores, self.page.session)
         self._bar.visible = bool(self._show.value and legend)
-        if legend and known:
-            mean = f"{sum(known) / len(known):.2f} dB of {len(known)} views"
-            self._bar.content = table([("Mean PSNR", mean)]) + legend.as_html()
+        if legend and rows:
+            self._bar.content = table(rows) + legend.as_html()
 
     def _start_measuring(self) -> None:
         if self._measuring:

@@ -50,6 +50,7 @@ class ComparePanel(Panel):
             0.01,
             0.2,
             hint="Difference of colours in [0, 1] at the end of the colour bar",
+            visible=False,
         )
         self._numbers = gui.add_html("", visible=False)
         self._shown = ""
@@ -73,9 +74,14 @@ class ComparePanel(Panel):
             ToolbarAction("To the photograph", "Go to it", "", self._go_back, AWAY, "line")
         )
         step.on_click(lambda _: self._step(1 if step.value.startswith("Next") else -1))
-        mode.on_update(lambda _: self._set(mode=mode.value))
+        mode.on_update(lambda _: self._choose_mode(mode.value))
         self._split.on_update(lambda _: self._set(split=self._split.value / 100))
         self._scale.on_update(lambda _: self._set(scale=float(self._scale.value)))
+
+    def _choose_mode(self, mode: str) -> None:
+        """Shows another image, and the control that it has instead of the other one."""
+        self._split.visible, self._scale.visible = mode == DIVIDED, mode != DIVIDED
+        self._set(mode=mode)
 
     def _set(self, **choices: Any) -> None:
         for name, value in choices.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from typing import Any
 
 from luxel.viewer.web.images.stream import StreamReport
@@ -36,12 +37,13 @@ class ShowPanel(Panel):
         )
         meanings = "; ".join(f"{name}: {output_named(name).about}" for name in outputs)
         output = gui.add_dropdown("Output", outputs, initial_value=outputs[0], hint=meanings)
-        self._bar, self._shown = gui.add_html("", visible=False), ""
+        self._bar, self._shown = gui.add_html(""), ""
         overlay = gui.add_slider(
             "Overlay",
             *(0, 100, 5, round(100 * OVERLAY)),
-            hint="Percent of the objects' colours over those of the scene",
-            visible=False,
+            hint="With the output objects: percent of the objects' colours over those of the scene",
+            visible=any(name in OBJECT_OUTPUTS for name in outputs),
+            disabled=True,
         )
         self._background = gui.add_dropdown(
             "Background",
@@ -88,7 +90,7 @@ class ShowPanel(Panel):
         self._background.on_update(lambda _: self._set_background())
         self._colour.on_update(lambda event: self._choose_colour(event.client is not None))
         self.page.on_scheme(self._set_background)
-        output.on_update(lambda _: setattr(overlay, "visible", output.value in OBJECT_OUTPUTS))
+        output.on_update(lambda _: setattr(overlay, "disabled", output.value not in OBJECT_OUTPUTS))
 
     def _choose_colour(self, by_hand: bool) -> None:
         """Shows the colour that was chosen; where it was restored only if it was shown before."""
@@ -107,10 +109,22 @@ class ShowPanel(Panel):
         self.page.stream.change(**colours)
 
     def report(self, report: StreamReport) -> None:
-        """Shows the colour bar of a false-colour image; sends only what changed."""
+        """Shows the colour bar of a false-colour image or what the colours mean, in the same room; sends only what
+        changed."""
         own = self.page.stream.settings.painter is None  # a tool that draws has a colour bar of its own
         legend = legend_of(report.caption) if own else None
-        bar = legend.as_html() if legend else ""
+        about = "" if legend or not own else output_named(self.page.stream.settings.output).about
+        bar = reserved(legend.as_html() if legend else meaning(about))
         if bar != self._shown:
             self._shown = self._bar.content = bar
-            self._bar.visible = bool(bar)
+
+
+def reserved(content: str) -> str:
+    """HTML with the height of a colour bar or two lines, so that nothing below it moves when another one is shown."""
+    return f'<div style="min-height:3.1em;overflow:hidden">{content}</div>'
+
+
+def meaning(about: str) -> str:
+    """What the colours of an output mean, as HTML."""
+    style = "padding:0.1em 0.9em;font-size:13px;color:var(--mantine-color-dimmed)"
+    return f'<div style="{style}">{html.escape(about[:1].upper() + about[1:])}</div>'
