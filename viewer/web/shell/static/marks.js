@@ -6,6 +6,7 @@ import { element } from "./status.js";
 const SVG = "http://www.w3.org/2000/svg";
 const PATIENCE = 3000; // ms for an answer, which a tool that is busy may not give
 const GAP = 60; // ms, at least, between two places
+const PRESSED = 2000; // ms for which a click is marked until the server says what it does
 
 export class Marks {
   #send;
@@ -17,6 +18,7 @@ export class Marks {
   #sentAt = -Infinity;
   #waiting = false;
   #timer = 0;
+  #pressed = 0; // timer of a click that the server has not answered
 
   // parent: the layer over the image; send: sends a message to the server.
   constructor(parent, send) {
@@ -34,9 +36,31 @@ export class Marks {
     this.#follows = follows;
     this.#waiting = false;
     this.#draw(outline);
-    this.#spinner.hidden = busy === null;
-    if (busy !== null) [this.#spinner.style.left, this.#spinner.style.top] = busy.map((x) => `${100 * x}%`);
+    if (busy !== null) this.#spin(busy);
+    else if (!this.#pressed) this.#spinner.hidden = true;
     this.#flush();
+  }
+
+  // The image was clicked at a place: that is marked until `answered`.
+  press(place) {
+    if (!this.#follows || place === null) return;
+    this.#spin(place);
+    this.#pressed = setTimeout(() => this.answered(), PRESSED);
+  }
+
+  // The server has said what a click does.
+  answered() {
+    if (!this.#pressed) return;
+    clearTimeout(this.#pressed);
+    this.#pressed = 0;
+    this.#spinner.hidden = true;
+  }
+
+  #spin(place) {
+    clearTimeout(this.#pressed);
+    this.#pressed = 0;
+    [this.#spinner.style.left, this.#spinner.style.top] = place.map((x) => `${100 * x}%`);
+    this.#spinner.hidden = false;
   }
 
   // The cursor is at a place on the image, or null: elsewhere; pressed: with a button.

@@ -92,6 +92,7 @@ function receive(message) {
     keeper.takeTime(state.time);
   } else if (message.type === "toolbar") {
     toolbar.show(message);
+    marks.answered();
   } else if (message.type === "divider") {
     divider.show(message);
   } else if (message.type === "marks") {
@@ -150,6 +151,12 @@ window.addEventListener(
   },
   { passive: true },
 );
+let pressedAt = null; // CSS pixels, of a button on the image
+window.addEventListener("pointerdown", (event) => (pressedAt = onImage(event) && event.button === 0 ? [event.clientX, event.clientY] : null), true);
+window.addEventListener("pointerup", (event) => {
+  const moved = pressedAt === null || Math.hypot(event.clientX - pressedAt[0], event.clientY - pressedAt[1]) > 3;
+  if (!moved) marks.press(onImage(event));
+}, true);
 window.addEventListener("wheel", () => marks.clear(), { passive: true });
 window.addEventListener("dblclick", (event) => {
   const position = onImage(event);
