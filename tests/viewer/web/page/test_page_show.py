@@ -78,7 +78,7 @@ def test_every_control_of_show_changes_the_image(open_page: Callable[..., Any], 
         controls.set("Show/Overlay", 100)
         until(lambda: stream.settings.overlay == 1.0, "the overlay did not arrive")
         controls.set("Show/Output", "colour")
-        until(lambda: not controls.handle("Show/Overlay").visible, "colours have no overlay")
+        until(lambda: controls.handle("Show/Overlay").disabled, "colours have no overlay")
 
         for choice, colour in (("black", 0.0), ("white", 1.0), ("auto", 0.0), ("colour", 0.0)):
             controls.set("Show/Background", choice)
