@@ -12,7 +12,7 @@ export class Marks {
   #send;
   #svg = document.createElementNS(SVG, "svg");
   #path = document.createElementNS(SVG, "path");
-  #spinner = element("div", "luxel-spinner");
+  #spinner = element("div", "luxel-working");
   #follows = false;
   #cursor = null; // not yet sent
   #sentAt = -Infinity;
