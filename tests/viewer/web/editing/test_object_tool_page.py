@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from objects_of_balls import POSE, two_balls
+from objects_of_balls import two_balls
 from page_driver import at_rest, canvas_width, newest_client, until
 from shown import StaticSession, ViewerApp
 from test_object_tool import NestedSegmenter, idle, selection
@@ -17,6 +17,7 @@ from test_object_tool import NestedSegmenter, idle, selection
 from luxel.viewer.web.editing import object_tool
 from luxel.viewer.web.panels.edit import EditPanel
 
+RED = (-1.0, 0.0, 0.0)  # the middle of the first ball
 OUTLINE = "document.querySelector('.luxel-outline path').getAttribute('d') ?? ''"
 
 
@@ -34,13 +35,14 @@ def test_the_object_under_the_cursor_is_outlined_and_clicked(
         opened = app._pages[client.client_id]
         panel = next(panel for panel in opened.panels if isinstance(panel, EditPanel))
         page.locator(".luxel-toolbar").wait_for()
-        opened.page.place(POSE)
         at_rest(app, client)
 
-        def place_of(x: float, z: float) -> tuple[float, float]:
-            """Where a point of the plane between the balls is on the page."""
-            focal = 300 / np.tan(0.4)
-            return canvas_width(page) / 2 + focal * x / 5, 300 - focal * z / 5
+        def place_of(point: tuple[float, float, float], up: float = 0) -> tuple[float, float]:
+            """Where a point of the scene is on the page, so many pixels further up."""
+            pose = opened.page.pose()
+            x, y, z = pose.rotation.T @ (np.array(point) - pose.position)
+            focal = 300 / np.tan(0.5 * pose.fov_y)
+            return canvas_width(page) / 2 + focal * x / z, 300 + focal * y / z - up
 
         page.keyboard.press("o")
         page.get_by_text("Alt-click what does not belong to it").wait_for()
@@ -48,13 +50,13 @@ def test_the_object_under_the_cursor_is_outlined_and_clicked(
         assert isinstance(tool, object_tool.ObjectTool)
 
         def outlined() -> bool:
-            page.mouse.move(*place_of(-1.0 + 0.01 * np.random.rand(), 0.0))
+            page.mouse.move(*place_of(RED, up=3 * np.random.rand()))
             page.wait_for_timeout(300)
             return len(page.evaluate(OUTLINE)) > 20
 
         until(outlined, "nothing is outlined")
         page.screenshot(path=str(tmp_path / "outline.png"))
-        page.mouse.click(*place_of(-1.0, 0.0))
+        page.mouse.click(*place_of(RED))
         page.get_by_role("button", name="Smaller").wait_for()
         until(lambda: idle(opened, tool), "the search does not end")
         ball = selection(panel)
@@ -62,7 +64,7 @@ def test_the_object_under_the_cursor_is_outlined_and_clicked(
         page.get_by_role("button", name="Smaller").click()
         until(lambda: idle(opened, tool) and 0 < selection(panel)[0] < ball[0], "no smaller object")
         page.keyboard.down("Alt")
-        page.mouse.click(*place_of(-1.0, 0.12))
+        page.mouse.click(*place_of(RED, up=14))
         page.keyboard.up("Alt")
         until(lambda: tool._target is not None and len(tool._target.clicked.beside) == 1, "no point beside")
         until(lambda: idle(opened, tool), "the search does not end")
