@@ -13,6 +13,7 @@ import numpy as np
 from luxel.render.geometry.camera import View
 from luxel.viewer.edit.masks import Mode
 from luxel.viewer.web.divider import Divider
+from luxel.viewer.web.image_bar import ImageBars
 from luxel.viewer.web.images.stream import ClientStream, StreamReport
 from luxel.viewer.web.images.thumbnails import Thumbnails
 from luxel.viewer.web.navigate import Pose, SceneExtent, focused, jump, place, start_pose, turn_up
@@ -57,6 +58,7 @@ class Page:
         sink: takes the images to the page; ``sink.stream.figures`` has latency and costs as the page measures them.
         toolbar: the tools on the image; panels add theirs.
         divider: the line on the image between what is compared.
+        bars: sentences on the image with buttons.
         selection_mode: how a new selection of primitives joins the present one, see `luxel.viewer.edit.MODES`.
 
     Args:
@@ -78,6 +80,7 @@ class Page:
         self.scene_up = extent.up if scene_up is None else scene_up
         self.selection_mode: Mode = "replace"
         self.toolbar, self.divider = Toolbar(), Divider()
+        self.bars = ImageBars()
         self.thumbnails = Thumbnails() if thumbnails is None else thumbnails
         self._logged: set[str] = set() if logged is None else logged
         self.sink = PageSink(client)

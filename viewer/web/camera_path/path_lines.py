@@ -15,6 +15,7 @@ from luxel.viewer.web.navigate import Pose
 NAME = "/camera-path"
 COLOUR, CHOSEN = (214, 118, 36), (40, 130, 240)
 SIZE = 0.04  # of a frustum, as a share of the scene's radius
+NEAR = 2.0  # sizes of a frustum within which it is hidden: its lines would lie before the scene
 
 
 class PathLines:
@@ -29,6 +30,7 @@ class PathLines:
     def __init__(self, client: Any, radius: float, choose: Callable[[int], None]) -> None:
         self._client, self._radius, self._choose = client, radius, choose
         self._nodes: list[Any] = []
+        self._frustums: list[tuple[np.ndarray, Any]] = []  # positions [3] and viser's handles
         self._lock = threading.Lock()  # controls and clicks call from several threads
 
     def clear(self) -> None:
@@ -39,7 +41,15 @@ class PathLines:
     def _clear(self) -> None:
         for node in self._nodes:
             node.remove()
-        self._nodes = []
+        self._nodes, self._frustums = [], []
+
+    def follow(self, position: np.ndarray) -> None:
+        """Hides the frustums that a camera at a position [3] stands in, and shows the others."""
+        with self._lock:
+            for place, frustum in self._frustums:
+                visible = bool(np.linalg.norm(place - position) > NEAR * SIZE * self._radius)
+                if frustum.visible != visible:
+                    frustum.visible = visible
 
     def draw(self, keyframes: Sequence[Keyframe], path: CameraPath | None, chosen: int) -> None:
         """Replaces what is rendered.
@@ -51,6 +61,7 @@ class PathLines:
         """
         with self._lock:
             self._draw(keyframes, path, chosen)
+        self.follow(Pose.of_client(self._client.camera).position)
 
     def _draw(self, keyframes: Sequence[Keyframe], path: CameraPath | None, chosen: int) -> None:
         self._clear()
@@ -77,3 +88,4 @@ class PathLines:
             )
             frustum.on_click(lambda _, index=index: self._choose(index))
             self._nodes.append(frustum)
+            self._frustums.append((pose.position, frustum))

@@ -26,7 +26,7 @@ class CameraPanel(Panel):
     """Moves the camera to the views of the capture, shows where they were taken, and how well they are rendered."""
 
     title = "Camera"
-    persisted = ("Show cameras",)
+    persisted = ("Show cameras", "Up")
 
     def build(self, gui: Any, order: float) -> None:
         """Adds the controls; those of views only where the session has views."""
@@ -41,6 +41,10 @@ class CameraPanel(Panel):
         self._shared = SharedMeasurements.of(session) if is_measurable(session) else None
         self._level = self._measured()
         self._up = gui.add_dropdown("Up", self._choices(), hint="Axis that a horizontal drag turns about")
+        self._up_said, self._turned = (
+            "",
+            None,
+        )  # what the list was set to without a turn; what was chosen last
         self._up.on_update(lambda _: self._set_up(self._up.value))
         self._down = gui.add_button(
             "This is down",
@@ -76,13 +80,25 @@ class CameraPanel(Panel):
         return [*([] if self._level is None else [LEVEL]), SCENE, "this view", *AXES]
 
     def _set_up(self, choice: str) -> None:
+        said, self._up_said = self._up_said, ""
+        if choice == said:
+            return
+        self._turned = None
         if choice == LEVEL:
             self.page.set_up(np.array(self._level))
         elif choice == SCENE:
             self.page.set_up(self.page.scene_up)
         else:
             this_view = choice == "this view"
-            self.page.turn_up(-self.page.pose().rotation[:, 1] if this_view else AXES[choice])
+            self._turned = -self.page.pose().rotation[:, 1] if this_view else AXES[choice]
+            self.page.turn_up(self._turned)
+
+    def _say_up(self) -> None:
+        """Says that the page is level again where a reset has ended another choice."""
+        if self._turned is not None and not np.array_equal(self.page.up, self._turned):
+            self._turned = None
+            self._up_said = SCENE if self._level is None else LEVEL
+            self._up.value = self._up_said
 
     def attach(self, stream: ClientStream) -> None:
         """Follows the up direction that is measured on any page."""
@@ -142,8 +158,9 @@ class CameraPanel(Panel):
                 self._measure.label = "Measure PSNR"
 
     def report(self, report: StreamReport) -> None:
-        """Hides the frustums that the camera stands in."""
+        """Hides the frustums that the camera stands in, and follows the up direction of the page."""
         self._frustums.follow()
+        self._say_up()
 
     def _wait_for_floor(self, on: bool) -> None:
         self.listen(on)

@@ -13,6 +13,7 @@ from luxel.viewer.web.page import Page
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.shell.messages import (
     ActionMessage,
+    BarMessage,
     DivideMessage,
     FocusMessage,
     PressMessage,
@@ -49,6 +50,7 @@ class PageShell:
         page.on_report(self.report)
         page.toolbar.on_change(self._show_toolbar)
         page.divider.on_change(self._show_divider)
+        page.bars.on_change(self._show_bars)
 
     def connect(self, send: Send) -> None:
         """Sends through ``send`` from now on, first what the page needs to know."""
@@ -56,6 +58,7 @@ class PageShell:
         send(self.hello())
         self._show_toolbar()
         self._show_divider()
+        self._show_bars()
         self._state = {}
         self.report(self._page.stream.last_report)
 
@@ -64,6 +67,9 @@ class PageShell:
 
     def _show_divider(self) -> None:
         self._send({"type": "divider", **self._page.divider.state()})
+
+    def _show_bars(self) -> None:
+        self._send({"type": "bars", **self._page.bars.state()})
 
     def disconnect(self, send: Send) -> None:
         """Stops sending through ``send``."""
@@ -129,11 +135,14 @@ class PageShell:
             if not (message.double and self._page.clickable):
                 self._page.focus(message.u, message.v)
         elif isinstance(message, ToolMessage):
-            self._page.toolbar.choose(message.name)
+            toolbar = self._page.toolbar
+            (toolbar.resume if message.on else toolbar.choose)(message.name)
         elif isinstance(message, PressMessage):
             self._page.toolbar.run(message.name)
         elif isinstance(message, DivideMessage):
             self._page.divider.move(message.value)
+        elif isinstance(message, BarMessage):
+            self._page.bars.press(message.name, message.button, message.label)
         elif isinstance(message, ActionMessage):
             self._act(message.name)
 
@@ -142,7 +151,7 @@ class PageShell:
         if handle is None:
             return
         try:
-            checked = checked_value(handle, value)
+            checked = checked_value(handle, value, hidden=True)
         except Refused as refused:
             log.debug("A stored value of %s was refused: %s.", name, refused)
             self._send({"type": "values", "values": self.values()})
@@ -160,7 +169,8 @@ class PageShell:
 
 
 def stored_controls(gui: Any, panels: Sequence[Panel]) -> dict[str, Any]:
-    """The controls that the panels list in ``persisted``, by ``Panel title/Label``."""
+    """The controls that the panels list in ``persisted``, by ``Panel title/Label``, and those of their tools, by
+    ``Panel title/Tool/Label``."""
     listed = {f"{panel.title}/{label}" for panel in panels for label in panel.persisted}
     folders = gui._container_handle_from_uuid
     controls: dict[str, Any] = {}
@@ -172,6 +182,8 @@ def stored_controls(gui: Any, panels: Sequence[Panel]) -> dict[str, Any]:
         label = getattr(handle, "label", "")  # a progress bar has none
         if (name := f"{top}/{label}") in listed:
             controls[name] = handle
+    for panel in panels:
+        controls |= {f"{panel.title}/{name}": handle for name, handle in panel.stored().items()}
     return controls
 
 

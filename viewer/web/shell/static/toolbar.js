@@ -82,7 +82,7 @@ export class Toolbar {
     this.#message.className = `luxel-toolmessage ${state.kind ? `luxel-${state.kind}-text` : ""}`;
     this.#message.hidden = !this.#message.textContent;
     const selected = state.selected ?? 0;
-    this.#count.textContent = selected ? `${selected.toLocaleString("en")} ${nounOf(selected, state.noun)} selected` : "";
+    this.#count.textContent = selected ? `${selected.toLocaleString("en")} ${nounOf(selected, state.noun)} selected${state.beside ? " by another page" : ""}` : "";
     this.#count.hidden = this.#actions.hidden = !selected;
     this.#line.hidden = this.#message.hidden && !selected;
   }
