@@ -42,7 +42,9 @@ class PageShell:
 
     def __init__(self, page: Page, panels: Sequence[Panel]) -> None:
         self._page = page
-        self._controls = stored_controls(page.client.gui, panels)
+        tools = {f"{panel.title}/{name}": each for panel in panels for name, each in panel.stored().items()}
+        self._of_tools = set(tools)  # hidden unless their tool is active
+        self._controls = {**stored_controls(page.client.gui, panels), **tools}
         self._send: Send = _discard
         self._state: dict[str, Any] = {}
         for handle in self._controls.values():
@@ -151,7 +153,7 @@ class PageShell:
         if handle is None:
             return
         try:
-            checked = checked_value(handle, value, hidden=True)
+            checked = checked_value(handle, value, hidden=name in self._of_tools)
         except Refused as refused:
             log.debug("A stored value of %s was refused: %s.", name, refused)
             self._send({"type": "values", "values": self.values()})
@@ -169,8 +171,7 @@ class PageShell:
 
 
 def stored_controls(gui: Any, panels: Sequence[Panel]) -> dict[str, Any]:
-    """The controls that the panels list in ``persisted``, by ``Panel title/Label``, and those of their tools, by
-    ``Panel title/Tool/Label``."""
+    """The controls that the panels list in ``persisted``, by ``Panel title/Label``."""
     listed = {f"{panel.title}/{label}" for panel in panels for label in panel.persisted}
     folders = gui._container_handle_from_uuid
     controls: dict[str, Any] = {}
@@ -182,8 +183,6 @@ def stored_controls(gui: Any, panels: Sequence[Panel]) -> dict[str, Any]:
         label = getattr(handle, "label", "")  # a progress bar has none
         if (name := f"{top}/{label}") in listed:
             controls[name] = handle
-    for panel in panels:
-        controls |= {f"{panel.title}/{name}": handle for name, handle in panel.stored().items()}
     return controls
 
 

@@ -24,6 +24,7 @@ from luxel.viewer.web.offline import OfflineCamera, OfflineClient, open_offline_
 from luxel.viewer.web.shell.messages import (
     MAX_MESSAGE,
     ActionMessage,
+    BarMessage,
     DivideMessage,
     FocusMessage,
     PressMessage,
@@ -59,7 +60,10 @@ def opened(app: ViewerApp) -> Iterator[OpenPage]:
         ('{"type": "act", "name": "reset"}', ActionMessage("reset")),
         ('{"type": "focus", "u": 0, "v": 1}', FocusMessage(0.0, 1.0, False)),
         ('{"type": "tool", "name": ""}', ToolMessage("")),
+        ('{"type": "tool", "name": "Brush", "on": true}', ToolMessage("Brush", True)),
         ('{"type": "press", "name": "Delete"}', PressMessage("Delete")),
+        ('{"type": "bar", "name": "a", "button": 2, "label": "Keep"}', BarMessage("a", 2, "Keep")),
+        ('{"type": "bar", "name": "a", "button": "close"}', BarMessage("a", "close", "")),
         ('{"type": "divide", "value": 0.25}', DivideMessage(0.25)),
     ],
 )
@@ -89,6 +93,12 @@ def test_messages_are_read(text: str, message: object) -> None:
         '{"type": "press", "name": ["Delete"]}',
         '{"type": "tool", "name": "%s"}' % ("x" * 300),
         '{"type": "divide", "value": 1.5}',
+        '{"type": "bar", "name": "a"}',
+        '{"type": "bar", "name": "a", "button": 3}',
+        '{"type": "bar", "name": "a", "button": true}',
+        '{"type": "bar", "name": "a", "button": 0, "label": 1}',
+        '{"type": "bar", "name": "a", "button": 0, "label": "%s"}' % ("x" * 300),
+        '{"type": "bar", "name": ["a"], "button": 0}',
         '{"type": "focus", "u": "0", "v": 0}',
     ],
 )
