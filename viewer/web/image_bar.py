@@ -24,11 +24,13 @@ class ImageBar:
         text: plain text, one or two sentences.
         buttons: labels, and what is called when one is pressed; the bar stays until something hides it.
         closed: called when it was closed by its cross; the bar is hidden then in any case.
+        seconds: after which the page closes it; 0: it stays.
     """
 
     text: str
     buttons: tuple[tuple[str, Act], ...] = ()
     closed: Act = lambda: None
+    seconds: float = 0.0
 
     def __post_init__(self) -> None:
         if len(self.buttons) > MAX_BUTTONS:
@@ -53,11 +55,11 @@ class ImageBars:
         self._callbacks.append(callback)
 
     def state(self) -> dict[str, Any]:
-        """``bars``: name, text and labels of the buttons of each; as JSON has it."""
+        """``bars``: name, text, labels of the buttons and seconds of each; as JSON has it."""
         with self._lock:
             return {
                 "bars": [
-                    {"name": name, "text": bar.text, "buttons": bar.labels}
+                    {"name": name, "text": bar.text, "buttons": bar.labels, "seconds": bar.seconds}
                     for name, bar in self._bars.items()
                 ]
             }
@@ -68,15 +70,16 @@ class ImageBars:
         text: str,
         buttons: Sequence[tuple[str, Act]] = (),
         closed: Act = lambda: None,
+        seconds: float = 0.0,
     ) -> None:
         """Shows a bar, or changes the one of this name.
 
         Args:
             name: unique on the page.
-            text, buttons, closed: see `ImageBar`.
+            text, buttons, closed, seconds: see `ImageBar`.
         """
         text = text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + " …"
-        bar = ImageBar(text, tuple(buttons), closed)
+        bar = ImageBar(text, tuple(buttons), closed, seconds)
         with self._lock:
             before, self._bars[name] = self._bars.get(name), bar
         if before is None or (before.text, before.labels) != (bar.text, bar.labels):

@@ -13,15 +13,15 @@ def test_bars_stack_change_and_go() -> None:
     bars, told = ImageBars(), list[int]()
     bars.on_change(lambda: told.append(len(bars.state()["bars"])))
     bars.show("a", "first", [("Do", lambda: None)])
-    bars.show("b", "second")
+    bars.show("b", "second", seconds=9.0)
     bars.show("a", "first, again", [("Do", lambda: None), ("Leave", lambda: None)])
     assert json.loads(json.dumps(bars.state())) == {
         "bars": [
-            {"name": "a", "text": "first, again", "buttons": ["Do", "Leave"]},
-            {"name": "b", "text": "second", "buttons": []},
+            {"name": "a", "text": "first, again", "buttons": ["Do", "Leave"], "seconds": 0.0},
+            {"name": "b", "text": "second", "buttons": [], "seconds": 9.0},
         ]
     }
-    bars.show("b", "second")
+    bars.show("b", "second", seconds=9.0)
     assert told == [1, 2, 2], "the same again is not sent"
     assert bars.has("a", "Leave") and not bars.has("b", "Leave") and not bars.has("c", "Leave")
     bars.hide("a")

@@ -32,6 +32,7 @@ NO_SETS = "none yet"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 EDITED_SCENE, SELECTION = "edited scene", "selection"
 EARLIER, OTHERS, SAVED = "earlier edits", "other pages", "saved"  # names of bars on the image
+SAVED_SECONDS = 12.0  # for which the last one is there
 
 
 class EditPanel(Panel):
@@ -351,7 +352,7 @@ class EditPanel(Panel):
         count = self.editor.run(lambda document: document.save(path, selection=selection))
         text = f"Saved {counted(count, self.page.session.about.noun)} in {path}"
         self._filed.content, self._filed.visible = as_text(text), True
-        self.page.bars.show(SAVED, text + other_name(path.name, file))
+        self.page.bars.show(SAVED, text + other_name(path.name, file), seconds=SAVED_SECONDS)
         return path
 
     def download(self, file: str, selection: bool = False) -> None:

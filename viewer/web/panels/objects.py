@@ -24,7 +24,7 @@ from luxel.viewer.web.images.stream import ClientStream, StreamReport
 from luxel.viewer.web.inspection.object_ious import measure_ious, views_with_ids
 from luxel.viewer.web.numerals import counted
 from luxel.viewer.web.panels.action_message import ActionMessage
-from luxel.viewer.web.panels.edit import SAVED, other_name
+from luxel.viewer.web.panels.edit import SAVED, SAVED_SECONDS, other_name
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import as_text
 from luxel.viewer.web.session import Session, StaticSession
@@ -267,7 +267,7 @@ class ObjectsPanel(Panel):
         count = self.editor.run(lambda document: document.save(path, rows=rows(document)))
         text = f"Saved {counted(count, self.page.session.about.noun)} in {path}"
         self._filed.content, self._filed.visible = as_text(text), True
-        self.page.bars.show(SAVED, text + other_name(path.name, stem + suffix))
+        self.page.bars.show(SAVED, text + other_name(path.name, stem + suffix), seconds=SAVED_SECONDS)
         return path
 
     def download(self, suffix: str, rest: bool = False) -> None:

@@ -133,7 +133,9 @@ def test_a_film_of_a_scene_without_a_run_stays_until_it_was_taken(filming: Calla
     assert film.bar(last) is not None and file.is_file(), "closing the bar deletes no film"
     last.page.bars.press("film", 0, "Download")
     assert len(last.page.client.downloads[0][1]) > 500 and not file.exists()
-    assert panel._message.content == "6 frames: path.mp4".replace(".", "\\.") or "path" in panel._message.content
+    assert (
+        panel._message.content == "6 frames: path.mp4".replace(".", "\\.") or "path" in panel._message.content
+    )
 
 
 def test_a_stored_film_is_offered_no_more_once_its_bar_was_closed(

@@ -5,7 +5,7 @@ import { element } from "./status.js";
 export class ImageBars {
   #send;
   #root = element("div", "luxel-imagebars");
-  #shown = new Map(); // by name: {node, content} with the content as JSON
+  #shown = new Map(); // by name: {node, content, timer} with the content as JSON
 
   // parent: the layer over the image; send: sends a message to the server.
   constructor(parent, send) {
@@ -20,9 +20,10 @@ export class ImageBars {
   // Takes a `bars` message of the server; a bar that stays as it is keeps its node, and with it the focus.
   show({ bars }) {
     const names = new Set(bars.map(({ name }) => name));
-    for (const [name, { node }] of this.#shown) {
+    for (const [name, { node, timer }] of this.#shown) {
       if (names.has(name)) continue;
       node.remove();
+      clearTimeout(timer);
       this.#shown.delete(name);
     }
     for (const bar of bars) {
@@ -34,7 +35,10 @@ export class ImageBars {
       if (before) before.node.replaceWith(node);
       else this.#root.append(node);
       if (hadFocus) node.querySelector("button").focus();
-      this.#shown.set(bar.name, { node, content });
+      clearTimeout(before?.timer);
+      const close = { type: "bar", name: bar.name, button: "close" };
+      const timer = bar.seconds > 0 ? setTimeout(() => this.#send(close), 1e3 * bar.seconds) : 0;
+      this.#shown.set(bar.name, { node, content, timer });
     }
     this.#root.hidden = bars.length === 0;
   }
