@@ -140,8 +140,8 @@ class Autosave:
     def _asides(self) -> list[Path]:
         """Folders of earlier sessions that were moved aside, the newest first."""
         name = self.folder.name + PREVIOUS
-        found = [self.folder.with_name(name), *self.folder.parent.glob(f"{name}-[0-9]*")]
-        return sorted((f for f in found if (f / LIST).is_file()), key=_changed_at, reverse=True)
+        folders = [self.folder.with_name(name), *self.folder.parent.glob(f"{name}-[0-9]*")]
+        return sorted((f for f in folders if (f / LIST).is_file()), key=_changed_at, reverse=True)
 
     def discard(self) -> None:
         """Moves the edits of an earlier session aside: they are offered no more, and `bring_back` gets them.

@@ -10,8 +10,8 @@ from luxel.viewer.web.image_bar import CLOSE, MAX_TEXT, ImageBars
 
 
 def test_bars_stack_change_and_go() -> None:
-    bars, told = ImageBars(), list[int]()
-    bars.on_change(lambda: told.append(len(bars.state()["bars"])))
+    bars, sent = ImageBars(), list[int]()
+    bars.on_change(lambda: sent.append(len(bars.state()["bars"])))
     bars.show("a", "first", [("Do", lambda: None)])
     bars.show("b", "second", seconds=9.0)
     bars.show("a", "first, again", [("Do", lambda: None), ("Leave", lambda: None)])
@@ -22,11 +22,11 @@ def test_bars_stack_change_and_go() -> None:
         ]
     }
     bars.show("b", "second", seconds=9.0)
-    assert told == [1, 2, 2], "the same again is not sent"
+    assert sent == [1, 2, 2], "the same again is not sent twice"
     assert bars.has("a", "Leave") and not bars.has("b", "Leave") and not bars.has("c", "Leave")
     bars.hide("a")
     bars.hide("a")
-    assert told == [1, 2, 2, 1]
+    assert sent == [1, 2, 2, 1]
     bars.show("c", "x" * 1000)
     assert len(bars.state()["bars"][-1]["text"]) == MAX_TEXT + 2
 

@@ -55,7 +55,7 @@ class FilmJobs:
         self.job: PathVideo | None = None
         self.result: FilmResult | None = None
         self.owner: object | None = None
-        self._scratch = ExitStack()
+        self._scratch, self._stored = ExitStack(), False
         self._callbacks: list[Callable[[], None]] = []
         self._lock = threading.Lock()
 

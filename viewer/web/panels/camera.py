@@ -19,6 +19,7 @@ from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import table
 
 LEVEL, SCENE = "level", "scene"  # up directions: measured, and that of the scene
+LEVELLED, LEVELLED_SECONDS = "levelled", 12.0  # name of a bar on the image, and for how long it is there
 AXES = {sign + "xyz"[i]: float(sign + "1") * np.eye(3)[i] for i in range(3) for sign in "+-"}
 
 
@@ -180,11 +181,21 @@ class CameraPanel(Panel):
         if self._shared is None:
             self.page.set_up(normal)
         else:
+            before = self._shared.present
             self._shared.apply("Level", lambda m: operations.set_up(m, normal))
+            if self._shared.present != before:
+                text = "The clicked surface is level now, on all pages."
+                self.page.bars.show(LEVELLED, text, [("Undo", self._undo_level)], seconds=LEVELLED_SECONDS)
             self._up.value = (
                 LEVEL  # also where the page had chosen another one, and the floor is level already
             )
             self.page.set_up(np.array(self._level))
+
+    def _undo_level(self) -> None:
+        """Takes "This is down" back, unless something else was measured since."""
+        self.page.bars.hide(LEVELLED)
+        if self._shared is not None and self._shared.undo_titles[-1:] == ["Level"]:
+            self._shared.undo()
 
     def detach(self) -> None:
         """Ends a measurement of scores, and follows no more."""

@@ -370,9 +370,9 @@ class EditPanel(Panel):
         self.page.toolbar.say(f"Downloaded {file}")
 
 
-def other_name(name: str, wanted: str) -> str:
-    """Why a file was saved under a name instead of another one; empty: it has the one that was wanted."""
-    return "" if name == wanted else f", as {wanted} exists already"
+def other_name(name: str, requested: str) -> str:
+    """Why a file was saved under a name instead of another one; empty: it has the one that was asked for."""
+    return "" if name == requested else f", as {requested} exists already"
 
 
 def _edit(operation: Callable[..., Any]) -> Callable[[Document], object]:

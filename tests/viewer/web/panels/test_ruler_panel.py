@@ -182,6 +182,14 @@ def test_this_is_down_can_be_undone_and_holds_on_new_pages(serve: Callable[..., 
     np.testing.assert_allclose(first.page.up, TILTED)
     panel_of(first, RulerPanel).clear_level()
     np.testing.assert_array_equal(first.page.up, original)
+    assert first.page.bars.has("levelled", "Undo") and panel._up.value == "scene"
+    panel.on_click(at((0, 0, 0), tuple(TILTED)))
+    assert panel._up.value == "level"
+    first.page.bars.press("levelled", 0, "Undo")
+    assert panel._up.value == "scene" and not first.page.bars.has("levelled", "Undo")
+    np.testing.assert_array_equal(first.page.up, original)
+    panel._undo_level()
+    assert panel_of(first, RulerPanel).shared.undo_titles[-1] != "Level", "the change before is not undone"
     first.page.reset()
     np.testing.assert_array_equal(first.page.up, original)
 

@@ -34,7 +34,7 @@ export class ImageBars {
       const hadFocus = before?.node.contains(document.activeElement);
       if (before) before.node.replaceWith(node);
       else this.#root.append(node);
-      if (hadFocus) node.querySelector("button").focus();
+      if (hadFocus) node.focus(); // and no button of another meaning, which a second Enter would press
       clearTimeout(before?.timer);
       const close = { type: "bar", name: bar.name, button: "close" };
       const timer = bar.seconds > 0 ? setTimeout(() => this.#send(close), 1e3 * bar.seconds) : 0;
@@ -47,6 +47,7 @@ export class ImageBars {
     const node = element("div", "luxel-imagebar");
     node.setAttribute("role", "group");
     node.setAttribute("aria-label", text);
+    node.tabIndex = -1;
     element("span", "luxel-imagebar-text", node).textContent = text;
     const row = element("span", "luxel-actions", node);
     buttons.forEach((label, button) => this.#button(row, label, { type: "bar", name, button, label }));
