@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from page_driver import at_rest, ball, newest_client, ring, until
+from page_driver import at_rest, ball, cut, newest_client, ring, screenshot, until
 from shown import StaticSession, ViewerApp
 
 from luxel.viewer.edit import Document, operations
@@ -121,6 +121,14 @@ def test_another_page_is_named_until_it_is_closed(open_page: Callable[..., Any],
         bar = first.get_by_role("region", name="Notices on the image")
         bar.get_by_text("Another page is editing this scene").wait_for()
         first.get_by_text("250 Gaussians selected by another page").wait_for()
+        tools, box = first.locator(".luxel-toolbar").bounding_box(), bar.bounding_box()
+        assert box["x"] >= tools["x"] + tools["width"], "it covers the second column of the tools"
+
+        def blueness(page: Any) -> float:
+            red, _, blue = cut(screenshot(page)).mean((0, 1))
+            return float(blue - red)
+
+        until(lambda: blueness(first) > blueness(second) + 60, "both pages show the selection in one colour")
         first.screenshot(path=folder / "beside.png")
         second.screenshot(path=folder / "own.png")
         assert second.get_by_text("Another page").count() == 0

@@ -26,6 +26,8 @@ export class Toolbar {
     this.#message.setAttribute("role", "status");
     this.#tools.hidden = this.#line.hidden = true;
     parent.append(this.#tools, this.#line);
+    const widen = () => parent.style.setProperty("--luxel-tools", `${this.#tools.offsetLeft + this.#tools.offsetWidth}px`);
+    new ResizeObserver(widen).observe(this.#tools); // it has a second column where the window is low
   }
 
   // Takes the tools and actions of the server's greeting.
