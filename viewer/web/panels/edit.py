@@ -174,7 +174,7 @@ class EditPanel(Panel):
 
     def _show_earlier(self, earlier: EarlierEdits) -> None:
         """Offers edits of an earlier session on the image."""
-        text = f"{counted(earlier.count, 'edits')} of {day_and_time(earlier.changed_at)} can be restored."
+        text = f"{counted(earlier.count, 'edits')} of {day_and_time(earlier.changed_at)}, can be restored."
         buttons = [("Restore", self.restore), ("Discard", lambda: self._ask_to_discard(earlier))]
         self.page.bars.show(EARLIER, text, buttons)
 
