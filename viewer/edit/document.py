@@ -22,6 +22,7 @@ from luxel.viewer.edit.masks import Mode, combine
 from luxel.viewer.edit.neighbourhood import NeighbourGraphs, Neighbourhood
 
 HIGHLIGHT = (1.0, 0.72, 0.1)  # colour of the selection in the images
+FOREIGN = (0.1, 0.7, 1.0)  # of one that another page has made
 HIGHLIGHT_WEIGHT = 0.65
 INVISIBLE = -40.0  # logit of an opacity that no image shows
 
@@ -170,7 +171,11 @@ class Document:
         return x, y, z
 
     def drawn(
-        self, highlight: bool = True, preview: Similarity | None = None, selected: Tensor | None = None
+        self,
+        highlight: bool = True,
+        preview: Similarity | None = None,
+        selected: Tensor | None = None,
+        colour: tuple[float, float, float] = HIGHLIGHT,
     ) -> Parameters:
         """What a viewer draws: all rows, hidden and deleted ones transparent, the selection tinted.
 
@@ -180,6 +185,7 @@ class Document:
             highlight: tint the selection.
             preview: shows the selection transformed, without an edit.
             selected: tint these rows instead of the selection, bool [N].
+            colour: of the tint, in [0, 1].
         """
         state = self.state
         tinted = self.selected if selected is None else selected
@@ -193,7 +199,7 @@ class Document:
         if not highlight or not bool(tinted.any()):
             return drawn
         colours = scene.base_colours
-        tint = colours.new_tensor(HIGHLIGHT)
+        tint = colours.new_tensor(colour)
         weight = HIGHLIGHT_WEIGHT * tinted[:, None].to(colours)
         return drawn.with_base_colours(torch.lerp(colours, tint, weight))
 

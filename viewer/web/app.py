@@ -22,6 +22,7 @@ from luxel.viewer.web.access.free_memory import FreeMemory, limit_heaps
 from luxel.viewer.web.access.guard import Guard, bind, is_loopback
 from luxel.viewer.web.access.limits import Limits
 from luxel.viewer.web.access.viser_events import make_buffers_safe
+from luxel.viewer.web.camera_path.film_jobs import FilmJobs
 from luxel.viewer.web.editing.stroke_messages import STROKE_PATH
 from luxel.viewer.web.editing.stroke_server import SCRIPTS_FOLDER as STROKE_SCRIPTS
 from luxel.viewer.web.editing.stroke_server import STROKES
@@ -318,6 +319,7 @@ class ViewerApp:
             self._pages.clear()
         for page in pages:
             self._end(page, wait=1.0)  # a thread that renders while Python ends may crash it
+        FilmJobs.end(self.session, wait=1.0)
         for panel in self._shared:
             panel.detach()
         self._shared = []

@@ -14,6 +14,7 @@ from luxel.render.geometry.camera import View
 from luxel.viewer.edit.masks import Mode
 from luxel.viewer.web.chosen_view import ChosenView
 from luxel.viewer.web.divider import Divider
+from luxel.viewer.web.image_bar import ImageBars
 from luxel.viewer.web.image_marks import ImageMarks
 from luxel.viewer.web.images.stream import ClientStream, StreamReport
 from luxel.viewer.web.images.thumbnails import Thumbnails
@@ -64,6 +65,7 @@ class Page:
         marks: outlines that a tool draws over the image.
         chosen_view: the view of the capture that lists and buttons of all panels mean.
         dark: whether the colours of the page are dark.
+        bars: sentences on the image with buttons.
         selection_mode: how a new selection of primitives joins the present one, see `luxel.viewer.edit.MODES`.
 
     Args:
@@ -88,6 +90,7 @@ class Page:
         self.toolbar, self.divider, self.marks = Toolbar(), Divider(), ImageMarks()
         self.chosen_view = ChosenView(session.views)
         self._flights, self._rested = 0, self.pose()
+        self.bars = ImageBars()
         self.thumbnails = Thumbnails() if thumbnails is None else thumbnails
         self._logged: set[str] = set() if logged is None else logged
         self.sink = PageSink(client)

@@ -37,6 +37,13 @@ class Unmarked:
     scene: Scene
 
 
+@dataclass(frozen=True)
+class ForeignMarks:
+    """The part of a scene that one page has marked: the scene with the marks as the other pages show them."""
+
+    scene: Scene
+
+
 class Session(Protocol):
     """The scene behind the pages; every method may be called from any thread.
 

@@ -35,6 +35,7 @@ class ClickTool(ClickedTool):
 
     name, hint = "Click", "Click the image; the surroundings within the radius are selected too"
     icon, key = "click", "v"
+    persisted = ("Radius",)
 
     def build(self, gui: Any) -> None:
         """Adds the radius."""

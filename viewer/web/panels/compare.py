@@ -25,6 +25,7 @@ class ComparePanel(Panel):
 
     title = "Compare"
     unfolded = False
+    persisted = ("Image", "Split", "Error scale")
 
     @classmethod
     def available(cls, session: Session) -> bool:
@@ -55,6 +56,7 @@ class ComparePanel(Panel):
         self._numbers = gui.add_html("", visible=False)
         self._shown = ""
         self._next: View | None = None
+        self._stays = False  # whether the camera stays where it is when it is switched on
         self._reports_away = 0
         self._on.on_update(lambda _: self._switch(self._on.value))
         page.toolbar.add_tool(
@@ -68,6 +70,7 @@ class ComparePanel(Panel):
                 lambda: setattr(self._on, "value", False),
                 group="look",
                 alone=False,
+                resume=self._resume,
             )
         )
         page.toolbar.add_action(
@@ -122,12 +125,19 @@ class ComparePanel(Panel):
             self._comparer.release()
             self._divide()
             self.page.toolbar.update(**{AWAY: False})
+        elif self._stays:
+            self._stays = False
         else:
             view, self._next = self._next, None
             if view is None:
                 self._go_back()
             else:
                 self.page.go_to(view)
+
+    def _resume(self) -> None:
+        """Switches it on where a page had it before it was loaded again."""
+        self._stays = True
+        self._on.value = True
 
     def _step(self, by: int) -> None:
         self.page.follow_view()

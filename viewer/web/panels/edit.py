@@ -17,12 +17,13 @@ from luxel.viewer.edit import MODES, Document, operations
 from luxel.viewer.scene_loading.runs import unused_path
 from luxel.viewer.web.editing import TOOLS, SceneEditor, Tool, Workspace
 from luxel.viewer.web.editing.colour_controls import ColourControls
+from luxel.viewer.web.editing.editor import EarlierEdits
 from luxel.viewer.web.images.stream import ClientStream
 from luxel.viewer.web.numerals import counted
 from luxel.viewer.web.panels.action_message import ActionMessage
 from luxel.viewer.web.panels.enabling import disable
 from luxel.viewer.web.panels.panel import Panel
-from luxel.viewer.web.panels.text import as_text, table
+from luxel.viewer.web.panels.text import as_text, day_and_time, table
 from luxel.viewer.web.session import Session, StaticSession
 from luxel.viewer.web.toolbar import ToolbarAction, ToolbarTool
 
@@ -32,6 +33,8 @@ OFF = "off"
 NO_SETS = "none yet"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 EDITED_SCENE, SELECTION = "edited scene", "selection"
+EARLIER, OTHERS, SAVED = "earlier edits", "other pages", "saved"  # names of bars on the image
+SAVED_SECONDS = 12.0  # for which the last one is there
 
 
 class EditPanel(Panel):
@@ -39,6 +42,7 @@ class EditPanel(Panel):
 
     title = "Edit"
     unfolded = False
+    persisted = ("Selection", "Through", "What", "File name", "Format")
 
     @classmethod
     def available(cls, session: Session) -> bool:
@@ -50,6 +54,8 @@ class EditPanel(Panel):
         session = self.page.session
         assert isinstance(session, StaticSession)
         self.editor = SceneEditor.of(session)
+        self.editor.join(self.page)
+        self._others_closed = False  # whether the bar about other pages was
         self._tool: Tool | None = None
         self._numbers = gui.add_html("")
         self._said = ActionMessage(gui, lambda message: self.page.toolbar.say(message, "error"))
@@ -147,6 +153,7 @@ class EditPanel(Panel):
         buttons = gui.add_button_group(
             "", ["Save", "Download"], hint="Save writes a new file in the folder of the run or of the viewer"
         )
+        self._filed = gui.add_markdown("", visible=False)
 
         def act() -> None:
             only = what.value == SELECTION
@@ -159,25 +166,55 @@ class EditPanel(Panel):
 
     def _build_resume(self, gui: Any) -> None:
         """A button for edits of an earlier session; looking for them reads the complete scene, so in a thread."""
-        button = gui.add_button(
+        self._resume = gui.add_button(
             "Restore edits", visible=False, hint="Edits of an earlier session of this scene"
         )
-
-        def restore() -> None:
-            button.visible = False
-            self.guard(self.editor.resume)
+        self._resume.on_click(lambda _: self.restore())
 
         def look() -> None:
             try:
-                if count := self.editor.resumable():
-                    button.label = f"Restore {count} edit{'s' if count > 1 else ''}"
-                    button.visible = True
+                if (earlier := self.editor.look_for_earlier()) is not None:
+                    self._offer(earlier)
+                    if not earlier.discarded:
+                        self._show_earlier(earlier)
             except Exception:  # the page may be gone
                 log.debug("earlier edits could not be offered", exc_info=True)
 
-        self._resume = button
-        button.on_click(lambda _: restore())
         threading.Thread(target=look, daemon=True).start()
+
+    def _offer(self, earlier: EarlierEdits | None) -> None:
+        """Shows the button for edits of an earlier session, or hides it."""
+        if earlier is not None:
+            kind = "discarded edit" if earlier.discarded else "edit"
+            _set(self._resume, "label", f"Restore {counted(earlier.count, kind + 's')}")
+        _set(self._resume, "visible", earlier is not None)
+
+    def _show_earlier(self, earlier: EarlierEdits) -> None:
+        """Offers edits of an earlier session on the image."""
+        text = f"{counted(earlier.count, 'edits')} of {day_and_time(earlier.changed_at)}, can be restored."
+        buttons = [("Restore", self.restore), ("Discard", lambda: self._ask_to_discard(earlier))]
+        self.page.bars.show(EARLIER, text, buttons)
+
+    def _ask_to_discard(self, earlier: EarlierEdits) -> None:
+        this = "this edit" if earlier.count == 1 else f"these {earlier.count:,} edits"
+        self.page.bars.show(
+            EARLIER,
+            f"Discard {this}? They can be brought back until the scene is edited.",
+            [("Discard them", self._discard), ("Keep them", lambda: self._show_earlier(earlier))],
+        )
+
+    def _discard(self) -> None:
+        def discard() -> None:
+            self.editor.discard_earlier()
+            if (earlier := self.editor.earlier) is not None:
+                text = f"{counted(earlier.count, 'edits')} discarded."
+                self.page.bars.show(EARLIER, text, [("Bring back", self.restore)])
+
+        self.guard(discard)
+
+    def restore(self) -> None:
+        """Makes the edits of an earlier session again, also discarded ones; a failure is shown on the page."""
+        self.guard(self.editor.resume)
 
     def _build_shortcuts(self, gui: Any) -> None:
         """Commands of the page, with keys."""
@@ -233,6 +270,7 @@ class EditPanel(Panel):
     def detach(self) -> None:
         """Stops the tool."""
         self.editor.forget(self.refresh)
+        self.editor.leave(self.page)
         if self._tool is not None:
             self._tool.stop()
 
@@ -253,7 +291,12 @@ class EditPanel(Panel):
 
     def guard(self, action: Callable[[], object]) -> None:
         """Runs an action and shows the message of a LuxelError; a success clears the last message."""
-        self._said.guard(action)
+        with self.editor.authored(self.page):
+            self._said.guard(action)
+
+    def stored(self) -> dict[str, Any]:
+        """Radii and ranges of the tools."""
+        return {name: control for tool in self._tools.values() for name, control in tool.stored().items()}
 
     def refresh(self) -> None:
         """Shows the present numbers, what can be undone, and the named selections."""
@@ -273,7 +316,9 @@ class EditPanel(Panel):
             noun=noun,
             undo=undo[-1] if undo else "",
             redo=redo[0] if redo else "",
+            beside=self.editor.is_selected_beside(self.page),
         )
+        self._show_others()
         for button, label, titles in (
             (self._undo, "Undo", list(undo[-1:])),
             (self._redo, "Redo", list(redo[:1])),
@@ -283,10 +328,25 @@ class EditPanel(Panel):
         disable(self._needing, not numbers["selected"])
         disable([self._show_all], not numbers["hidden"])
         self._list(sets)
-        if undo or redo:
-            _set(self._resume, "visible", False)
+        earlier = self.editor.earlier
+        self._offer(earlier)
+        if earlier is None or (earlier.discarded and not self.page.bars.has(EARLIER, "Bring back")):
+            self.page.bars.hide(EARLIER)
         if self._tool is not None:
             self._tool.refresh()
+
+    def _show_others(self) -> None:
+        """Says on the image that another page edits the scene, and shows its selection in another colour."""
+        beside = self.editor.is_selected_beside(self.page)
+        if self.page.stream.settings.foreign_marks != beside:
+            self.page.stream.change(foreign_marks=beside)
+        if not self.editor.is_edited_beside(self.page):
+            self._others_closed = False
+            self.page.bars.hide(OTHERS)
+        elif not self._others_closed:
+            text = "Another page is editing this scene. Selection, edits and undo are those of all pages; "
+            text += "what it selects is blue here."
+            self.page.bars.show(OTHERS, text, closed=lambda: setattr(self, "_others_closed", True))
 
     def _list(self, sets: Sequence[str]) -> None:
         """Lists the named selections; the chosen one stays chosen."""
@@ -310,7 +370,9 @@ class EditPanel(Panel):
         suffix = Path(file).suffix if known is None else file[-len(known.suffix) :]
         path = unused_path(self.editor.save_folder, file.removesuffix(suffix), suffix)
         count = self.editor.run(lambda document: document.save(path, selection=selection))
-        self._said.say(as_text(f"Saved {counted(count, self.page.session.about.noun)} in {path}"))
+        text = f"Saved {counted(count, self.page.session.about.noun)} in {path}"
+        self._filed.content, self._filed.visible = as_text(text), True
+        self.page.bars.show(SAVED, text + other_name(path.name, file), seconds=SAVED_SECONDS)
         return path
 
     def download(self, file: str, selection: bool = False) -> None:
@@ -326,6 +388,11 @@ class EditPanel(Panel):
         self.page.client.send_file_download(file, content, save_immediately=True)
         self._said.say(as_text(f"Downloaded {file}"))
         self.page.toolbar.say(f"Downloaded {file}")
+
+
+def other_name(name: str, requested: str) -> str:
+    """Why a file was saved under a name instead of another one; empty: it has the one that was asked for."""
+    return "" if name == requested else f", as {requested} exists already"
 
 
 def _edit(operation: Callable[..., Any]) -> Callable[[Document], object]:

@@ -24,6 +24,7 @@ from luxel.viewer.web.images.stream import ClientStream, StreamReport
 from luxel.viewer.web.inspection.object_ious import measure_ious, views_with_ids
 from luxel.viewer.web.numerals import counted
 from luxel.viewer.web.panels.action_message import ActionMessage
+from luxel.viewer.web.panels.edit import SAVED, SAVED_SECONDS, other_name
 from luxel.viewer.web.panels.enabling import disable
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import as_text
@@ -40,6 +41,7 @@ class ObjectsPanel(Panel):
 
     title = "Objects"
     unfolded = False
+    persisted = ("What", "Format")
 
     @classmethod
     def available(cls, session: Session) -> bool:
@@ -141,6 +143,7 @@ class ObjectsPanel(Panel):
             ["Save file", "Download file"],
             hint="Save writes a new file in the folder of the run or of the viewer",
         )
+        self._filed = gui.add_markdown("", visible=False)
 
         def export() -> None:
             write = self.save if buttons.value == "Save file" else self.download
@@ -201,7 +204,8 @@ class ObjectsPanel(Panel):
 
     def act(self, action: Callable[[Document, int], object]) -> None:
         """Runs an action on the document and the chosen object; a failure is shown on the page."""
-        self.message.guard(lambda: self.editor.run(lambda document: action(document, self._label)))
+        with self.editor.authored(self.page):
+            self.message.guard(lambda: self.editor.run(lambda document: action(document, self._label)))
 
     def _add(self) -> None:
         def add(document: Document, _: int) -> None:
@@ -276,7 +280,9 @@ class ObjectsPanel(Panel):
         stem, rows = self._part(rest)
         path = unused_path(self.editor.save_folder, stem, suffix)
         count = self.editor.run(lambda document: document.save(path, rows=rows(document)))
-        self.message.say(as_text(f"Saved {counted(count, self.page.session.about.noun)} in {path}"))
+        text = f"Saved {counted(count, self.page.session.about.noun)} in {path}"
+        self._filed.content, self._filed.visible = as_text(text), True
+        self.page.bars.show(SAVED, text + other_name(path.name, stem + suffix), seconds=SAVED_SECONDS)
         return path
 
     def download(self, suffix: str, rest: bool = False) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, ClassVar
 
@@ -54,6 +54,10 @@ class Panel:
         Args:
             stream: renders the page; takes `DisplaySettings` and the playback time.
         """
+
+    def stored(self) -> Mapping[str, Any]:
+        """Controls that a browser keeps beside those in ``persisted``, by names that are unique in the panel."""
+        return {}
 
     def report(self, report: StreamReport) -> None:
         """Called with frame rate, image size, errors and time of the page's images."""

@@ -18,7 +18,7 @@ from luxel.render.primitives import Parameters
 from luxel.render.raster.primitive_scene import ROWS, layers_of
 from luxel.render.raster.rasterize import rasterize
 from luxel.render.scene import About, Draw, Scene
-from luxel.viewer.web.session import class_of_primitives
+from luxel.viewer.web.session import ForeignMarks, class_of_primitives
 from luxel.viewer.web.shading.emptiness import is_empty, why_empty, write_on
 from luxel.viewer.web.shading.legend import Caption, Legend, false_colour, legend_of, spread
 from luxel.viewer.web.shading.object_colours import ObjectSource, label_frame, shade_objects
@@ -166,6 +166,7 @@ class DisplaySettings:
         seen: counts the training views that see a surface; None: there are none.
         objects: has the objects of the scene; None: it cannot have any.
         overlay: how much of the objects' colours is shown over those of the scene, 0 to 1.
+        foreign_marks: show what is selected as the selection of another page.
     """
 
     output: str = "colour"
@@ -182,6 +183,7 @@ class DisplaySettings:
     seen: VisibilityCounter | None = None
     objects: ObjectSource | None = None
     overlay: float = OVERLAY
+    foreign_marks: bool = False
 
     def on_page(self) -> DisplaySettings:
         """With what pages show behind the scene as the background."""
@@ -305,6 +307,8 @@ def draw(scene: Scene, camera: Camera, settings: DisplaySettings) -> tuple[Tenso
         LuxelError: the scene has no such output.
     """
     require_output(scene, settings)
+    if settings.foreign_marks and (marked := scene.part(ForeignMarks)) is not None:
+        scene = marked.scene
     if settings.painter is not None:
         painted = settings.painter.paint(scene, camera, settings)
         if painted is not None:

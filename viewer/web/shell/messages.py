@@ -7,8 +7,9 @@ Page to server, JSON text of at most MAX_MESSAGE characters:
 * ``{"type": "seek", "time": t}``: the time of a dynamic scene;
 * ``{"type": "act", "name": "reset"}``: one of ACTIONS;
 * ``{"type": "tool", "name": "lasso"}``: a tool of the toolbar is started, or stopped if it is active; an empty name
-  stops the one that was started last;
+  stops the one that was started last; with ``"on": true`` it is started unless it is active;
 * ``{"type": "press", "name": "delete"}``: a button of the toolbar;
+* ``{"type": "bar", "name": "edits", "button": 0, "label": "Restore"}``: a button of a bar on the image, or ``"close"``;
 * ``{"type": "divide", "value": v}``: the line between what is compared was dragged, in [0, 1];
 * ``{"type": "scheme", "dark": true}``: the colours of the page are dark;
 * ``{"type": "hover", "u": u, "v": v}``: the cursor is there, while a tool follows it (see `ImageMarks`);
@@ -18,8 +19,8 @@ Page to server, JSON text of at most MAX_MESSAGE characters:
 
 Server to page, JSON text: objects whose ``type`` is ``hello`` (first, see `PageShell.hello`), ``values`` (retained
 controls that have changed, by name), ``state`` (see `PageShell.state`), ``toolbar`` (see `Toolbar.state`),
-``divider`` (see `Divider.state`) or ``marks`` (see `ImageMarks.state`). Of one type only the newest is sent, so that
-nothing queues on a slow link.
+``divider`` (see `Divider.state`), ``marks`` (see `ImageMarks.state`) or ``bars`` (see `ImageBars.state`). Of one type
+only the newest is sent, so that nothing queues on a slow link.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from luxel.viewer.web.image_bar import CLOSE, MAX_BUTTONS
 from luxel.viewer.web.transport.json_fields import number, read_object
 
 SHELL_PATH = "/luxel/shell"
@@ -59,9 +61,13 @@ class ActionMessage:
 
 @dataclass(frozen=True)
 class ToolMessage:
-    """A tool of the toolbar is chosen; not checked yet. An empty name: the active one is left."""
+    """A tool of the toolbar is chosen; not checked yet. An empty name: the active one is left.
+
+    ``on``: it is started, and stays where it is active.
+    """
 
     name: str
+    on: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,15 @@ class PressMessage:
     """A button of the toolbar is pressed; not checked yet."""
 
     name: str
+
+
+@dataclass(frozen=True)
+class BarMessage:
+    """A button of a bar on the image is pressed, or its cross, see `ImageBars.press`; not checked yet."""
+
+    name: str
+    button: int | str
+    label: str
 
 
 @dataclass(frozen=True)
@@ -108,6 +123,7 @@ ShellMessage = (
     | ActionMessage
     | ToolMessage
     | PressMessage
+    | BarMessage
     | DivideMessage
     | SchemeMessage
     | HoverMessage
@@ -130,7 +146,9 @@ def parse_shell(message: str | bytes) -> ShellMessage:
     if kind == "act" and name in ACTIONS:
         return ActionMessage(str(name))
     if kind in ("tool", "press") and isinstance(name, str) and len(name) <= MAX_NAME:
-        return ToolMessage(name) if kind == "tool" else PressMessage(name)
+        return ToolMessage(name, fields.get("on") is True) if kind == "tool" else PressMessage(name)
+    if kind == "bar" and isinstance(name, str) and len(name) <= MAX_NAME:
+        return _bar(name, fields.get("button"), fields.get("label", ""))
     if kind == "divide":
         return DivideMessage(number(fields.get("value"), "value", 0, 1))
     if kind == "scheme" and isinstance(fields.get("dark"), bool):
@@ -144,3 +162,13 @@ def parse_shell(message: str | bytes) -> ShellMessage:
             bool(fields.get("double")),
         )
     raise ValueError("unknown type of message, or a field is missing")
+
+
+def _bar(name: str, button: object, label: object) -> BarMessage:
+    if not isinstance(label, str) or len(label) > MAX_NAME:
+        raise ValueError("the label of a button must be text")
+    if button == CLOSE:
+        return BarMessage(name, CLOSE, "")
+    if isinstance(button, bool) or not isinstance(button, int) or not 0 <= button < MAX_BUTTONS:
+        raise ValueError(f"a button must be a number from 0 to {MAX_BUTTONS - 1}, or {CLOSE!r}")
+    return BarMessage(name, button, label)

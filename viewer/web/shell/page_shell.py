@@ -13,6 +13,7 @@ from luxel.viewer.web.page import Page
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.shell.messages import (
     ActionMessage,
+    BarMessage,
     DivideMessage,
     FocusMessage,
     HoverMessage,
@@ -43,7 +44,9 @@ class PageShell:
 
     def __init__(self, page: Page, panels: Sequence[Panel]) -> None:
         self._page = page
-        self._controls = stored_controls(page.client.gui, panels)
+        tools = {f"{panel.title}/{name}": each for panel in panels for name, each in panel.stored().items()}
+        self._of_tools = set(tools)  # hidden unless their tool is active
+        self._controls = {**stored_controls(page.client.gui, panels), **tools}
         self._send: Send = _discard
         self._state: dict[str, Any] = {}
         for handle in self._controls.values():
@@ -52,6 +55,7 @@ class PageShell:
         page.toolbar.on_change(self._show_toolbar)
         page.divider.on_change(self._show_divider)
         page.marks.on_change(self._show_marks)
+        page.bars.on_change(self._show_bars)
 
     def connect(self, send: Send) -> None:
         """Sends through ``send`` from now on, first what the page needs to know."""
@@ -60,6 +64,7 @@ class PageShell:
         self._show_toolbar()
         self._show_divider()
         self._show_marks()
+        self._show_bars()
         self._state = {}
         self.report(self._page.stream.last_report)
 
@@ -71,6 +76,9 @@ class PageShell:
 
     def _show_marks(self) -> None:
         self._send({"type": "marks", **self._page.marks.state()})
+
+    def _show_bars(self) -> None:
+        self._send({"type": "bars", **self._page.bars.state()})
 
     def disconnect(self, send: Send) -> None:
         """Stops sending through ``send``."""
@@ -136,7 +144,8 @@ class PageShell:
             if not (message.double and self._page.clickable):
                 self._page.focus(message.u, message.v)
         elif isinstance(message, ToolMessage):
-            self._page.toolbar.choose(message.name)
+            toolbar = self._page.toolbar
+            (toolbar.resume if message.on else toolbar.choose)(message.name)
         elif isinstance(message, PressMessage):
             self._page.toolbar.run(message.name)
         elif isinstance(message, DivideMessage):
@@ -145,6 +154,8 @@ class PageShell:
             self._page.follow_scheme(message.dark)
         elif isinstance(message, HoverMessage):
             self._page.marks.hover(message.u, message.v)
+        elif isinstance(message, BarMessage):
+            self._page.bars.press(message.name, message.button, message.label)
         elif isinstance(message, ActionMessage):
             self._act(message.name)
 
@@ -153,7 +164,7 @@ class PageShell:
         if handle is None:
             return
         try:
-            checked = checked_value(handle, value)
+            checked = checked_value(handle, value, hidden=name in self._of_tools)
         except Refused as refused:
             log.debug("A stored value of %s was refused: %s.", name, refused)
             self._send({"type": "values", "values": self.values()})

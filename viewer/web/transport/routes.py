@@ -37,6 +37,7 @@ MODULES = (
         "folders",
         "help",
         "icons",
+        "image-bar",
         "keep",
         "keys",
         "link",

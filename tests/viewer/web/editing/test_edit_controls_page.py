@@ -312,7 +312,7 @@ def test_named_selections_files_and_earlier_edits(edited: Callable[..., EditedPa
         controls.set("Edit/Files/File name", "part")
         controls.set("Edit/Files/Format", ".safetensors")
         controls.press("Edit/Files/Save")
-        on.page.get_by_text(f"Saved {some} Gaussians").wait_for(timeout=60_000)
+        on.page.get_by_text(f"Saved {some} Gaussians").first.wait_for(timeout=60_000)
         assert torch.equal(load_primitives(tmp_path / "part.safetensors").centres, on.scene.centres[above])
         controls.set("Edit/Files/What", "edited scene")
         controls.set("Edit/Files/Format", ".ply")

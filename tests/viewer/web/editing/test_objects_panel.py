@@ -20,7 +20,7 @@ from luxel.viewer.web.app import OpenPage
 from luxel.viewer.web.editing import editor as editing
 from luxel.viewer.web.images.stream import StreamReport
 from luxel.viewer.web.offline import open_offline_page
-from luxel.viewer.web.panels.edit import EditPanel
+from luxel.viewer.web.panels.edit import SAVED, EditPanel
 from luxel.viewer.web.panels.enabling import is_disabled
 from luxel.viewer.web.panels.objects import NONE, ObjectsPanel
 
@@ -144,6 +144,10 @@ def test_an_object_and_everything_else_are_exported(
     own = panel.save(".ply")
     rest = panel.save(".ply", rest=True)
     assert (own.name, rest.name) == ("green-ball.ply", "without-green-ball.ply")
+    again = panel.save(".ply")
+    bar = next(bar for bar in opened.page.bars.state()["bars"] if bar["name"] == SAVED)
+    assert again.name == "green-ball-2.ply" and bar["text"].endswith(", as green-ball.ply exists already")
+    assert "green" in panel._filed.content and panel._filed.visible, "beside the button, too"
     assert torch.equal(load_primitives(own).centres, two_balls().centres[200:])
     assert torch.equal(load_primitives(rest).centres, two_balls().centres[:200])
     panel.download(".splat")

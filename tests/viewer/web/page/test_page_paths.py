@@ -64,6 +64,11 @@ def test_every_control_of_a_camera_path(open_page: Callable[..., Any], tmp_path:
         until(lambda: panel._chosen.value == "2", "the keyframe is not chosen where it is now")
         controls.press("Camera path/Earlier")
         until(lambda: order() == [3, 1, 2], "the keyframe is not moved back")
+        controls.press("Camera path/Undo")
+        until(lambda: order() == [1, 3, 2], "nothing is undone")
+        controls.press("Camera path/Redo")
+        until(lambda: order() == [3, 1, 2], "nothing is made again")
+        controls.set("Camera path/Keyframe", "1")
 
         controls.set("Camera path/Duration", 2)
         until(lambda: len(panel.path().cameras) == 60, "the duration is another one")

@@ -20,7 +20,8 @@ SMALL = """() => [...document.querySelectorAll("#root *, .luxel-shell *")]
   .filter((node) => node.checkVisibility() && [...node.childNodes].some((n) => n.nodeType === 3 && n.data.trim()))
   .filter((node) => !node.closest(".uplot, svg") && parseFloat(getComputedStyle(node).fontSize) < 12.9)
   .map((node) => node.outerHTML.slice(0, 120))"""
-LOW = """() => [...document.querySelectorAll("#root button, #root input, #root .luxel-heading, .luxel-buttons button")]
+LOW = """() => [...document.querySelectorAll("#root :is(button, input, .luxel-heading)"),
+  ...document.querySelectorAll(":is(.luxel-buttons, .luxel-imagebar) button")]
   .filter((node) => node.checkVisibility() && node.type !== "checkbox" && node.getAttribute("tabindex") !== "-1")
   .filter((node) => node.getBoundingClientRect().height < 39.5)
   .map((node) => node.outerHTML.slice(0, 120))"""
@@ -63,6 +64,13 @@ def _open_all(page: Any) -> None:
     page.wait_for_timeout(400)  # they unfold
 
 
+def _show_notices(page: Any, app: ViewerApp) -> None:
+    bars = app.open_pages()[-1].bars
+    bars.show("first", "A notice with two buttons.", [("Restore", lambda: None), ("Discard", lambda: None)])
+    bars.show("second", "A notice without a button.")
+    page.get_by_text("A notice without a button.").wait_for()
+
+
 def _check(page: Any, axe: str, state: str) -> None:
     page.evaluate(axe)
     assert page.evaluate(FOUND) == [], state
@@ -76,6 +84,8 @@ def test_a_scene_passes_axe_with_its_folders_palette_and_card(
 ) -> None:
     page = visit(shown, color_scheme=scheme)
     _check(page, axe, "view")
+    _show_notices(page, shown)
+    _check(page, axe, "notices on the image")
     _open_all(page)
     _check(page, axe, "folders open")
     page.keyboard.press("Control+k")
@@ -100,6 +110,7 @@ def test_a_phone_passes_axe_and_has_targets_for_thumbs(
     shown: ViewerApp, visit: Callable[..., Any], axe: str
 ) -> None:
     page = visit(shown, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    _show_notices(page, shown)
     _check(page, axe, "phone")
     page.locator(".luxel-sheet").click(position={"x": 150, "y": 20})
     page.wait_for_timeout(500)

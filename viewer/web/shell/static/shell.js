@@ -4,6 +4,7 @@ import { Divider } from "./divider.js";
 import { watchFocus } from "./focus.js";
 import { Help } from "./help.js";
 import { iconButton } from "./icons.js";
+import { ImageBars } from "./image-bar.js";
 import { Keeper } from "./keep.js";
 import { fit, listen } from "./keys.js";
 import { decodeView } from "./link.js";
@@ -33,6 +34,7 @@ const keeper = new Keeper(send);
 const toolbar = new Toolbar(status.root, send);
 const divider = new Divider(status.root, send);
 const marks = new Marks(status.root, send);
+const bars = new ImageBars(status.root, send);
 mend();
 readAddress();
 
@@ -93,10 +95,13 @@ function receive(message) {
   } else if (message.type === "toolbar") {
     toolbar.show(message);
     marks.answered();
+    keeper.takeTools(message.active);
   } else if (message.type === "divider") {
     divider.show(message);
   } else if (message.type === "marks") {
     marks.show(message);
+  } else if (message.type === "bars") {
+    bars.show(message);
   }
 }
 
