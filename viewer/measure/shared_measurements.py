@@ -62,6 +62,13 @@ class SharedMeasurements:
                 SharedMeasurements._all[session] = SharedMeasurements(session)
             return SharedMeasurements._all[session]
 
+    @staticmethod
+    def of_both(session: MeasurableSession, other: MeasurableSession) -> None:
+        """Gives another session of the same scene the measurements of a session."""
+        own = SharedMeasurements.of(session)
+        with SharedMeasurements._all_lock:
+            SharedMeasurements._all[other] = own
+
     @property
     def present(self) -> Measurements:
         """What is measured now."""

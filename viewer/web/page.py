@@ -13,6 +13,7 @@ import numpy as np
 from luxel.render.geometry.camera import View
 from luxel.viewer.edit.masks import Mode
 from luxel.viewer.web.divider import Divider
+from luxel.viewer.web.end_card import EndCard
 from luxel.viewer.web.images.stream import ClientStream, StreamReport
 from luxel.viewer.web.images.thumbnails import Thumbnails
 from luxel.viewer.web.navigate import Pose, SceneExtent, focused, jump, place, start_pose, turn_up
@@ -57,6 +58,7 @@ class Page:
         sink: takes the images to the page; ``sink.stream.figures`` has latency and costs as the page measures them.
         toolbar: the tools on the image; panels add theirs.
         divider: the line on the image between what is compared.
+        end_card: the card on the image about a training that has ended.
         selection_mode: how a new selection of primitives joins the present one, see `luxel.viewer.edit.MODES`.
 
     Args:
@@ -78,6 +80,7 @@ class Page:
         self.scene_up = extent.up if scene_up is None else scene_up
         self.selection_mode: Mode = "replace"
         self.toolbar, self.divider = Toolbar(), Divider()
+        self.end_card = EndCard(session, self.toolbar)
         self.thumbnails = Thumbnails() if thumbnails is None else thumbnails
         self._logged: set[str] = set() if logged is None else logged
         self.sink = PageSink(client)
@@ -99,6 +102,10 @@ class Page:
     def on_report(self, callback: Callable[[StreamReport], None]) -> None:
         """Calls ``callback`` with each report of the stream, about four times a second."""
         self._reports.append(callback)
+
+    def forget_report(self, callback: Callable[[StreamReport], None]) -> None:
+        """The reverse of `on_report`."""
+        self._reports = [each for each in self._reports if each != callback]
 
     def on_seek(self, callback: Callable[[float], None]) -> None:
         """Calls ``callback`` with the new time whenever a panel seeks."""

@@ -24,14 +24,9 @@ class ShowPanel(Panel):
         """Adds the controls."""
         session, stream = self.page.session, self.page.stream
         about = session.about
-        outputs = outputs_of(
-            about,
-            session.primitives,
-            with_views=len(session.training_views) > 0,
-            with_objects=ObjectsPanel.available(session),
-        )
+        outputs = self._outputs()
         meanings = "; ".join(f"{name}: {output_named(name).about}" for name in outputs)
-        output = gui.add_dropdown("Output", outputs, initial_value=outputs[0], hint=meanings)
+        output = self._output = gui.add_dropdown("Output", outputs, initial_value=outputs[0], hint=meanings)
         self._bar, self._shown = gui.add_html("", visible=False), ""
         overlay = gui.add_slider(
             "Overlay",
@@ -77,6 +72,24 @@ class ShowPanel(Panel):
         ):
             control.on_update(lambda _, settings=settings: stream.change(**settings()))
         output.on_update(lambda _: setattr(overlay, "visible", output.value in OBJECT_OUTPUTS))
+
+    def _outputs(self) -> tuple[str, ...]:
+        """The outputs that the scene has now."""
+        session = self.page.session
+        return outputs_of(
+            session.about,
+            session.primitives,
+            with_views=len(session.training_views) > 0,
+            with_objects=ObjectsPanel.available(session),
+        )
+
+    def fit(self) -> None:
+        """Offers the objects while there may be some."""
+        outputs = self._outputs()
+        if tuple(self._output.options) != outputs:
+            if self._output.value not in outputs:
+                self._output.value = outputs[0]
+            self._output.options = outputs
 
     def report(self, report: StreamReport) -> None:
         """Shows the colour bar of a false-colour image; sends only what changed."""

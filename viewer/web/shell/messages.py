@@ -10,13 +10,16 @@ Page to server, JSON text of at most MAX_MESSAGE characters:
   stops the one that was started last;
 * ``{"type": "press", "name": "delete"}``: a button of the toolbar;
 * ``{"type": "divide", "value": v}``: the line between what is compared was dragged, in [0, 1];
+* ``{"type": "end", "name": "extend", "value": 2000}``: a button of the card of an ended training, see
+  `EndCard.press`; ``value`` is the number of further steps, and absent otherwise;
 * ``{"type": "focus", "u": u, "v": v, "double": false}``: flies to the point that is visible at a position in the image,
   from (0, 0) at the upper left to (1, 1) at the lower right corner; ``double``: by a double click, which a tool may
   need.
 
 Server to page, JSON text: objects whose ``type`` is ``hello`` (first, see `PageShell.hello`), ``values`` (retained
-controls that have changed, by name), ``state`` (see `PageShell.state`) ``toolbar`` (see `Toolbar.state`) or
-``divider`` (see `Divider.state`). Of one type only the newest is sent, so that nothing queues on a slow link.
+controls that have changed, by name), ``state`` (see `PageShell.state`) ``toolbar`` (see `Toolbar.state`),
+``divider`` (see `Divider.state`), ``end`` (see `EndCard.state`) or ``offer`` (fields of ``hello`` that have changed, as
+panels have come or gone). Of one type only the newest is sent, so that nothing queues on a slow link.
 """
 
 from __future__ import annotations
@@ -76,6 +79,14 @@ class DivideMessage:
 
 
 @dataclass(frozen=True)
+class EndMessage:
+    """A button of the card of an ended training is pressed; not checked yet."""
+
+    name: str
+    value: int
+
+
+@dataclass(frozen=True)
 class FocusMessage:
     """Flies to what is visible at (u, v) of the image, both in [0, 1]; ``double``: by a double click."""
 
@@ -85,7 +96,14 @@ class FocusMessage:
 
 
 ShellMessage = (
-    SetMessage | SeekMessage | ActionMessage | ToolMessage | PressMessage | DivideMessage | FocusMessage
+    SetMessage
+    | SeekMessage
+    | ActionMessage
+    | ToolMessage
+    | PressMessage
+    | DivideMessage
+    | EndMessage
+    | FocusMessage
 )
 
 
@@ -107,6 +125,8 @@ def parse_shell(message: str | bytes) -> ShellMessage:
         return ToolMessage(name) if kind == "tool" else PressMessage(name)
     if kind == "divide":
         return DivideMessage(number(fields.get("value"), "value", 0, 1))
+    if kind == "end" and isinstance(name, str) and len(name) <= MAX_NAME:
+        return EndMessage(name, round(number(fields.get("value", 0), "value", 0, 1e9)))
     if kind == "focus":
         return FocusMessage(
             number(fields.get("u"), "u", 0, 1),

@@ -14,6 +14,7 @@ from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.shell.messages import (
     ActionMessage,
     DivideMessage,
+    EndMessage,
     FocusMessage,
     PressMessage,
     SeekMessage,
@@ -41,14 +42,31 @@ class PageShell:
 
     def __init__(self, page: Page, panels: Sequence[Panel]) -> None:
         self._page = page
-        self._controls = stored_controls(page.client.gui, panels)
+        self._panels = panels
+        self._controls: dict[str, Any] = {}
         self._send: Send = _discard
         self._state: dict[str, Any] = {}
-        for handle in self._controls.values():
-            handle.on_update(lambda _: self._send({"type": "values", "values": self.values()}))
+        self._follow_controls()
         page.on_report(self.report)
         page.toolbar.on_change(self._show_toolbar)
         page.divider.on_change(self._show_divider)
+        page.end_card.on_change(self._show_end)
+
+    def _follow_controls(self) -> None:
+        """Finds the retained controls, and follows those that are new."""
+        known, self._controls = self._controls, stored_controls(self._page.client.gui, self._panels)
+        for name, handle in self._controls.items():
+            if known.get(name) is not handle:
+                handle.on_update(lambda _: self._send({"type": "values", "values": self.values()}))
+
+    def fit(self) -> None:
+        """Sends what the page offers now, as panels have come or gone or the training has ended."""
+        self._follow_controls()
+        hello = self.hello()
+        fields = ("trains", "outputs", "values", "toolbar", "commands")
+        self._send({"type": "offer", **{name: hello[name] for name in fields}})
+        self._show_toolbar()
+        self._show_end()
 
     def connect(self, send: Send) -> None:
         """Sends through ``send`` from now on, first what the page needs to know."""
@@ -56,6 +74,7 @@ class PageShell:
         send(self.hello())
         self._show_toolbar()
         self._show_divider()
+        self._show_end()
         self._state = {}
         self.report(self._page.stream.last_report)
 
@@ -64,6 +83,9 @@ class PageShell:
 
     def _show_divider(self) -> None:
         self._send({"type": "divider", **self._page.divider.state()})
+
+    def _show_end(self) -> None:
+        self._send({"type": "end", **self._page.end_card.state()})
 
     def disconnect(self, send: Send) -> None:
         """Stops sending through ``send``."""
@@ -134,6 +156,8 @@ class PageShell:
             self._page.toolbar.run(message.name)
         elif isinstance(message, DivideMessage):
             self._page.divider.move(message.value)
+        elif isinstance(message, EndMessage):
+            self._page.end_card.press(message.name, message.value)
         elif isinstance(message, ActionMessage):
             self._act(message.name)
 
