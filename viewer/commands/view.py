@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
 
 import tyro
 
@@ -79,7 +80,7 @@ class ViewScene(Options):
                 return 0
             if not received.is_needed:
                 print(end, flush=True)
-                return self._show(self.scene)
+                return self._show(self.scene, ended=True)
             return self._show_received(received)
         finally:
             received.close()
@@ -107,12 +108,13 @@ class ViewScene(Options):
         )
         return self._show(received.path, run)
 
-    def _show(self, scene: Path, run: Path | None = None) -> int:
+    def _show(self, scene: Path, run: Path | None = None, ended: bool = False) -> int:
         """Serves a scene, or two, until Ctrl-C; returns the exit status.
 
         Args:
             scene: the first one.
             run: that it is of, if it is not saved there.
+            ended: whether its training has just ended, which the page says.
         """
         from luxel.viewer.web.opening import open_session
 
@@ -126,6 +128,10 @@ class ViewScene(Options):
             axes=None if run else self.scene_axes,
             run=run,
         )
+        if ended and self.second is None:
+            from luxel.viewer.training.ended_run import end_of_folder
+
+            session.run_end = end_of_folder(scene)
         print(_opened(self.scene, session, device))
         from luxel.viewer.web.serving import serve_until_interrupted, start_viewer
 
@@ -180,6 +186,7 @@ class ViewScene(Options):
         """Shows a run that trains in another process until Ctrl-C (None) or its end; returns a sentence about that."""
         try:
             address = connection.show(self.serve.plain(), **beside)
+            self.serve = replace(self.serve, port=urlsplit(address).port or self.serve.port)  # of the page
             stays, process = connection.request("stays", patience=NO_ANSWER), connection.process
             print(f"viewer: {address}")
             print(

@@ -111,17 +111,17 @@ def _serve_ended(
     """Shows a run that has ended until Ctrl-C (None), or until it is trained longer by the trainer that is returned."""
     from luxel.viewer.web.editing.editable_training import EditableTraining
     from luxel.viewer.web.serving import serve_until
+    from luxel.viewer.web.session import TrainingSession
 
-    session: Any = app.session
-    if not hasattr(session, "end"):  # two scenes
-        session = session.sides[session.main].session
+    session = app.session
+    assert isinstance(session, TrainingSession), "a viewer that stays shows the run alone"
     requests: SimpleQueue[int] = SimpleQueue()
     editing = EditableTraining.of(session) if session.primitives is not None else None
 
     def extend(steps: int) -> None:
         if editing is not None:
             editing.close()
-        session.train_again(session.trainer)  # at once, so that nothing is edited any more
+        session.train_again(None)  # at once, so that nothing is edited any more
         requests.put(steps)
 
     session.extend = None if longer is None else extend

@@ -236,6 +236,7 @@ class TrainingSession:
 
     Attributes:
         trainer: of the present training; a run that is trained longer has another one.
+        is_starting: whether a trainer that continues the run is being made.
         extend: trains a number of steps longer after the end; None: that is not possible.
     """
 
@@ -271,6 +272,7 @@ class TrainingSession:
             self.times = (times or scene_times(scene, self.views)) if scene.about.moves else None
         self.run_end: RunEnd | None = None
         self.extend: Callable[[int], object] | None = None
+        self.is_starting = False
         self._held: StaticSession | None = None
         self._holds = 0  # how often another scene was shown
         self._callbacks: list[Callable[[], object]] = []
@@ -314,13 +316,14 @@ class TrainingSession:
 
     def end(self, end: RunEnd) -> None:
         """Says how the training has ended."""
-        self.run_end = end
+        self.run_end, self.is_starting = end, False
         self._changed()
 
-    def train_again(self, trainer: Any) -> None:
-        """Follows a trainer that continues the run."""
+    def train_again(self, trainer: Any | None) -> None:
+        """Follows a trainer that continues the run; None: it is being made, and nothing is edited any more."""
         with self._status_lock:
-            self.trainer, self.run_end, self._status_until = trainer, None, 0.0
+            self.trainer, self.run_end, self._status_until = trainer or self.trainer, None, 0.0
+        self.is_starting = trainer is None
         self._changed()
 
     def on_change(self, callback: Callable[[], object]) -> None:

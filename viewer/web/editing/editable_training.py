@@ -87,8 +87,10 @@ class EditableTraining:
             session = self._session
             if session.editable is not None:
                 return
-            if session.trains and not session.paused:
+            if session.trains and not session.paused and not session.is_starting:
                 raise LuxelError("The scene is being trained.", f"{WAIT}.")
+            if session.is_starting or (session.trains and session.trainer.status().get("reason")):
+                raise LuxelError("The result of the training is not there yet.", "Try again in a moment.")
             if session.trains:
                 self._wait_for_the_step()
             try:

@@ -68,7 +68,8 @@ class TrainingPanel(SharedPanel):
         progress = round(100 * progress_of(status), 1)
         label = "Continue training" if self.session.paused else "Pause training"
         if done:
-            label = "One moment …" if self.session.trains and not status.get("done") else "Training has ended"
+            working = not status.get("done") or getattr(self.session, "is_starting", False)
+            label = "One moment …" if working else "Training has ended"
         if self._bar.value != progress:
             self._bar.value = progress
         if self._button.label != label:

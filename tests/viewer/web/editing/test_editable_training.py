@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from page_driver import FakeTrainerRunning, ball, ring, until
+from page_driver import PausableTrainer, ball, ring, until
 from shown import TrainingSession, ViewerApp
 
 from luxel.render.errors import LuxelError
@@ -34,21 +34,11 @@ POSE = Pose.of_camera(Camera.look_at((3.5, 0, 0), (0, 0, 0), fov_y=0.9))
 END = RunEnd("steps", 100, 100, 5.0, 250, "Gaussians")
 
 
-class Training(FakeTrainerRunning):
-    """A trainer that does between two steps what it is asked to."""
-
-    def between_steps(self, action: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        with self.lock:
-            future.set_result(action())
-        return future
-
-
 @pytest.fixture
 def training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[ViewerApp, OpenPage]]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "run").mkdir()
-    session = TrainingSession(trainer := Training(), ring(), "run", folder=tmp_path / "run")
+    session = TrainingSession(trainer := PausableTrainer(), ring(), "run", folder=tmp_path / "run")
     with trainer, ViewerApp(session, port=0) as app:
         yield app, open_offline_page(app, POSE)
 
@@ -88,7 +78,9 @@ def test_edits_of_a_pause_become_a_file_when_the_training_goes_on(
     app, opened = training
     app.session.pause()
     opened.shell.receive(ToolMessage("Rectangle"))  # paused already: at once
-    deleted, step = delete_upper_half(opened), app.session.status()["step"]
+    deleted, step = delete_upper_half(opened), app.session.trainer.step
+    message = EditableTraining.of(app.session).message
+    assert message.startswith(f"You edit a copy of step {step}. When the training goes on, it is saved")
     assert app.session.status()["count"] == 250 - deleted
     opened.shell.receive(ActionMessage("pause"))
     until(lambda: app.session.editable is None, "the training's own scene is not shown again")
@@ -143,6 +135,13 @@ def test_nothing_is_edited_while_steps_are_done(
     app, opened = training
     with pytest.raises(LuxelError, match=r"being trained.*Pause or wait"):
         EditableTraining.of(app.session).open()
+    session = app.session
+    with monkeypatch.context() as ending:
+        status = session.trainer.status() | {"reason": "steps"}
+        ending.setattr(session.trainer, "status", lambda: status)
+        ending.setattr(session.trainer, "paused", True)
+        with pytest.raises(LuxelError, match=r"result of the training is not there yet"):
+            EditableTraining.of(session).open()
     never: Future[None] = Future()
     monkeypatch.setattr("luxel.viewer.web.editing.editable_training.PATIENCE", 0.01)
     monkeypatch.setattr(app.session.trainer, "between_steps", lambda action: never)
@@ -181,7 +180,9 @@ def test_the_end_makes_the_page_that_of_the_saved_scene(
     assert session.status()["count"] == 250 - deleted
     later = open_offline_page(app, POSE)
     assert panel(later, EditPanel) is not None, "a page that is opened now has not the same tools"
-    session.train_again(session.trainer)
     EditableTraining.of(session).close()
+    session.train_again(None)
+    with pytest.raises(LuxelError, match="not there yet"):
+        EditableTraining.of(session).open()
     assert panel(later, EditPanel) is None and panel(opened, EditPanel) is None
     assert len(list((tmp_path / "run").glob("edited-step-*.ply"))) == 1
