@@ -42,7 +42,7 @@ from luxel.viewer.web.panels.panel import (
 from luxel.viewer.web.session import Session
 from luxel.viewer.web.shell.messages import SHELL_PATH
 from luxel.viewer.web.shell.page_shell import PageShell
-from luxel.viewer.web.shell.report_files import REPORT_PREFIX, report_file
+from luxel.viewer.web.shell.report_files import REPORT_PATH, answer_report
 from luxel.viewer.web.shell.shell_server import SCRIPTS_FOLDER as SHELL_SCRIPTS
 from luxel.viewer.web.shell.shell_server import ShellServer
 from luxel.viewer.web.shell.start_view import head_of
@@ -210,8 +210,8 @@ class ViewerApp:
         servers = {STROKE_PATH: STROKES, SHELL_PATH: self._shells}
         images = {} if self._first_image is None else {FIRST_IMAGE_PATH: self._first_image.answer}
         head = head_of(self.session, self.extent)
-        pages = {REPORT_PREFIX: lambda name: report_file(self.session.run_end, name)}
-        return Routes(self._streams, servers, (STROKE_SCRIPTS, SHELL_SCRIPTS), images, head, pages)
+        answers = {REPORT_PATH: lambda path: answer_report(self.session.run_end, path)}
+        return Routes(self._streams, servers, (STROKE_SCRIPTS, SHELL_SCRIPTS), images, head, answers)
 
     def _set_up(self, server: _Server) -> None:
         server.gui.configure_theme(

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from luxel.render.errors import LuxelError
 from luxel.viewer.web.run_end import RunEnd, time_in_words
-from luxel.viewer.web.shell.report_files import REPORT_PREFIX
+from luxel.viewer.web.shell.report_files import REPORT_PATH
 from luxel.viewer.web.toolbar import Toolbar
 
 TOOLS = {"clean": "Lasso", "compare": "Compare", "measure": "Ruler"}  # that buttons choose on the image
@@ -57,7 +57,7 @@ class EndCard:
             "rows": rows_of(end),
             "buttons": self._buttons(end),
             "steps": suggested_steps(end),
-            "report": "" if end.report is None else f"{REPORT_PREFIX}{end.report.name}",
+            "report": "" if end.report is None else f"{REPORT_PATH}{end.report.name}",
             "problem": self._problem or end.problem,
         }
 

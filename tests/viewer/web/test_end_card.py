@@ -23,7 +23,7 @@ from luxel.viewer.web.offline import open_offline_page
 from luxel.viewer.web.panels.training import progress_of, status_rows
 from luxel.viewer.web.run_end import RunEnd, end_in_words, time_in_words
 from luxel.viewer.web.shell.messages import EndMessage, parse_shell
-from luxel.viewer.web.shell.report_files import report_file
+from luxel.viewer.web.shell.report_files import REPORT_PATH, answer_report
 from luxel.viewer.web.toolbar import Toolbar
 
 END = RunEnd("target_minutes", 1792, 10_000, 60.2, 12_345, "Gaussians", 26.93, 0.9123, 13)
@@ -147,7 +147,8 @@ def test_the_report_is_served_and_nothing_beside_it(ended: tuple[ViewerApp, Open
     for other in ("secret.txt", "images/../secret.txt", "images/001-b-render.jpg", "%2e%2e/config.json", ""):
         with pytest.raises(urllib.error.HTTPError, match="404"):
             urllib.request.urlopen(address.replace("index.html", other), timeout=20)
-    assert report_file(None, "index.html") is None and report_file(END, "index.html") is None
+    for end in (None, END):
+        assert answer_report(end, f"{REPORT_PATH}index.html").status_code == 404
 
 
 def test_messages_of_the_card_are_checked() -> None:

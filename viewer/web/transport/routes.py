@@ -99,8 +99,7 @@ class Routes:
         images: functions that make JPEG files, by path; each takes the query of the request and returns None while
             there is no image yet, raises ValueError for another query and LookupError if there will be none.
         head: HTML that comes before our scripts in the head of viser's page.
-        pages: functions that give the type and the content of a file, by the beginning of its path; each takes the rest
-            of the path and returns None where there is no such file.
+        answers: functions that answer requests for paths, by what these begin with.
     """
 
     def __init__(
@@ -110,11 +109,11 @@ class Routes:
         folders: Sequence[Path] = (),
         images: Mapping[str, Callable[[str], bytes | None]] | None = None,
         head: bytes = b"",
-        pages: Mapping[str, Callable[[str], tuple[str, bytes] | None]] | None = None,
+        answers: Mapping[str, Callable[[str], Response]] | None = None,
     ) -> None:
-        self._pages_by_prefix = dict(pages or {})
         self._head = head + SCRIPTS
         self._images = dict(images or {})
+        self._answers = dict(answers or {})
         self._handlers = {STREAM_PATH: streams, **(handlers or {})}
         # A fixed list: a request never becomes the name of a file.
         self._files = {
@@ -138,10 +137,11 @@ class Routes:
             path, query = urlsplit(request.path)[2:4]
             if request.headers.get("Upgrade", "").lower() == "websocket":
                 return None if path in self._handlers else inner(connection, request)
+            if answer := next(
+                (self._answers[start] for start in self._answers if path.startswith(start)), None
+            ):
+                return answer(path)
             if path.startswith(PREFIX):
-                for prefix, page in self._pages_by_prefix.items():
-                    if path.startswith(prefix):
-                        return _page(page(path.removeprefix(prefix)))
                 return self._image(path, query) if path in self._images else self._file(path, request)
             response = inner(connection, request)
             if path in ("/", "/index.html") and response is not None and response.status_code == 200:
@@ -193,13 +193,6 @@ class Routes:
         del response.headers["Content-Length"]
         response.headers["Content-Length"] = str(len(ours))
         response.headers["Cache-Control"] = "no-cache"
-
-
-def _page(file: tuple[str, bytes] | None) -> Response:
-    if file is None:
-        return _response(http.HTTPStatus.NOT_FOUND)
-    kind, content = file
-    return _response(http.HTTPStatus.OK, content, kind)
 
 
 def _response(
