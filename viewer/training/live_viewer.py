@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -75,10 +76,27 @@ class LiveViewer:
 
     def stop(self) -> None:
         """Ends the viewer."""
+        self.save_edits()
         with self._lock:
             app, self._app = self._app, None
         if app is not None:
             app.stop()
+
+    def save_edits(self) -> None:
+        """Saves what was edited while the training was paused; that of a finished scene waits for the next session."""
+        from luxel.viewer.web.editing.editable_training import EditableTraining
+        from luxel.viewer.web.session import TrainingSession
+
+        session = None if self._app is None else self._app.session
+        if not isinstance(session, TrainingSession) or session.editable is None or not session.trains:
+            return
+        editing = EditableTraining.of(session)
+        try:
+            editing.close()
+            if editing.message:
+                print(f"luxel: {editing.message}", flush=True)
+        except LuxelError as error:
+            print(f"luxel: {error}", file=sys.stderr)
 
     def _open(self, serve: Serve, beside: tuple[str, bool] | None = None) -> ViewerApp:
         from luxel.viewer.web.serving import make_viewer

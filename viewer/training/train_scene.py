@@ -106,7 +106,8 @@ def fit(
         )
 
     def longer(result: TrainResult, steps: int) -> Trainer:
-        nonlocal trainer
+        nonlocal trainer, remarks
+        remarks = None  # which are about the run that was begun
         changes = more_steps(trainer.config, result, steps)
         trainer = Trainer.resume(
             folder, train_views, capture.test, device=device, overrides=changes, export=export, about=about

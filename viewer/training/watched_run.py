@@ -83,8 +83,8 @@ def _run_once(
         except OSError as error:
             trainer.say(f"`luxel view {folder}` cannot attach to this run ({error.strerror or error}).")
         result = _trained(trainer)
-        server.close()
     finally:
+        live.save_edits()
         server.close()
     if not trainer.loop.signal:
         report = _concluded(conclude, result)

@@ -98,10 +98,11 @@ class EndCard:
 def rows_of(end: RunEnd) -> list[tuple[str, str]]:
     """Labels and values of a result."""
     rows: list[tuple[str, str]] = []
-    scores = [f"{end.psnr:.2f} dB PSNR"] if end.psnr is not None else []
-    scores += [f"{end.ssim:.3f} SSIM"] if end.ssim is not None else []
-    if scores:
-        rows.append((f"{end.views} held-out view{'s' if end.views != 1 else ''}", ", ".join(scores)))
+    of = f"of {end.views} held-out view{'s' if end.views != 1 else ''}"
+    if end.psnr is not None:
+        rows.append((f"PSNR {of}", f"{end.psnr:.2f} dB"))
+    if end.ssim is not None:
+        rows.append((f"SSIM {of}", f"{end.ssim:.3f}"))
     rows.append(("Training time", time_in_words(end.seconds)))
     rows.append((end.noun[:1].upper() + end.noun[1:], f"{end.count:,}"))
     return rows

@@ -6,18 +6,28 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
+from luxel.render.errors import LuxelError
+from luxel.render.geometry.camera import Points
+from luxel.render.primitives import Gaussians
 from luxel.render.train import TrainConfig, TrainResult
+from luxel.scenes import load_primitives
+from luxel.viewer.edit import Document, operations
 from luxel.viewer.options import Serve
 from luxel.viewer.scene_loading.capture_options import Origin
 from luxel.viewer.training import watched_run
 from luxel.viewer.training.live_viewer import LiveViewer
 from luxel.viewer.training.train_scene import fit
 from luxel.viewer.training.watched_run import more_steps
+from luxel.viewer.web.editing import SceneEditor
+from luxel.viewer.web.editing.editable_training import EditableTraining
+from luxel.viewer.web.session import TrainingSession
 
 
 def until(condition: Callable[[], bool], what: str) -> None:
@@ -57,7 +67,7 @@ def test_a_page_trains_a_run_longer(
 
     def once_refused(*arguments: Any, **options: Any) -> Any:
         if next(refusals):
-            raise watched_run.LuxelError("no memory.", "Free some.")
+            raise LuxelError("no memory.", "Free some.")
         return resume(*arguments, **options)
 
     monkeypatch.setattr("luxel.viewer.training.train_scene.Trainer.resume", once_refused)
@@ -97,3 +107,42 @@ def test_a_page_trains_a_run_longer(
             app.stop()
         thread.join(60)
     assert status == [0] and not thread.is_alive()
+
+
+def test_edits_of_a_pause_are_saved_when_the_viewer_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    points = torch.rand(20, 3)
+    scene = Gaussians.from_points(Points(points.numpy(), np.full((20, 3), 128, np.uint8)), sh_degree=0)
+    trainer = SimpleNamespace(
+        scene=scene, lock=threading.RLock(), paused=True, status=lambda: {"step": 7, "count": 20}
+    )
+    session = TrainingSession(trainer, name="run", folder=tmp_path)
+    live = LiveViewer(lambda: session)
+    try:
+        live.start(Serve(port=0))
+        for full in (True, False):
+            EditableTraining.of(session).open()
+            assert session.editable is not None
+            editor = SceneEditor.of(session.editable)
+            editor.run(lambda d: d.select(points[:, 0] > 0.5))
+            editor.run(lambda d: d.apply(operations.delete(d.state)))
+            with monkeypatch.context() as patch:
+                if full:
+                    patch.setattr(Document, "save", no_space)
+                live.save_edits()
+            said = capsys.readouterr()
+            if full:
+                assert "could not be saved: the disk is full." in said.err and session.editable is not None
+                editor.run(lambda d: d.undo())
+                session.hold(None)
+            else:
+                assert "saved in edited-step-7.ply" in said.out and session.editable is None
+        assert load_primitives(tmp_path / "edited-step-7.ply").count == int((points[:, 0] <= 0.5).sum())
+    finally:
+        live.stop()
+
+
+def no_space(*_: Any, **__: Any) -> int:
+    raise LuxelError("the disk is full.", "Free some space.")

@@ -68,13 +68,14 @@ def test_a_training_by_time_shows_its_time() -> None:
 
 def test_the_card_shows_what_was_reached() -> None:
     assert rows_of(END) == [
-        ("13 held-out views", "26.93 dB PSNR, 0.912 SSIM"),
+        ("PSNR of 13 held-out views", "26.93 dB"),
+        ("SSIM of 13 held-out views", "0.912"),
         ("Training time", "60 s"),
         ("Gaussians", "12,345"),
     ]
     unmeasured = replace(END, psnr=None, ssim=None, views=0, noun="parameters")
     assert rows_of(unmeasured) == [("Training time", "60 s"), ("Parameters", "12,345")]
-    assert rows_of(replace(END, views=1))[0][0] == "1 held-out view"
+    assert rows_of(replace(END, views=1))[0][0] == "PSNR of 1 held-out view"
     assert [suggested_steps(replace(END, step=step)) for step in (10, 1792, 30_000)] == [100, 890, 15_000]
 
 

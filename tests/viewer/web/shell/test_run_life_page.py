@@ -81,7 +81,7 @@ def test_a_training_is_paused_to_edit_and_its_end_makes_a_scene_of_the_page(
     end(app, tmp_path)
     card = page.get_by_role("region", name="Stopped after 60 s, at step 1,792")
     card.wait_for()
-    assert "26.93 dB PSNR, 0.912 SSIM" in card.inner_text() and "13 held-out views" in card.inner_text()
+    assert "PSNR of 13 held-out views\n26.93 dB" in card.inner_text() and "0.912" in card.inner_text()
     page.get_by_role("button", name="Objects", exact=True).wait_for()
     assert np.allclose(Pose.of_client(client.camera).position, before.position), "the camera has moved"
     assert ruler.get_attribute("aria-expanded") == "true", "an open folder was closed"
