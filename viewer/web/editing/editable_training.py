@@ -145,6 +145,7 @@ class EditableTraining:
             up=session.up,
             front=session.front,
             background=session.background,
+            free_background=session.free_background,
             antialiased=session.antialiased,
             folder=session.folder,
             trained_on=len(session.training_views),

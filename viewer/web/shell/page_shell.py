@@ -16,7 +16,9 @@ from luxel.viewer.web.shell.messages import (
     DivideMessage,
     EndMessage,
     FocusMessage,
+    HoverMessage,
     PressMessage,
+    SchemeMessage,
     SeekMessage,
     SetMessage,
     ShellMessage,
@@ -50,6 +52,7 @@ class PageShell:
         page.on_report(self.report)
         page.toolbar.on_change(self._show_toolbar)
         page.divider.on_change(self._show_divider)
+        page.marks.on_change(self._show_marks)
         page.end_card.on_change(self._show_end)
 
     def _follow_controls(self) -> None:
@@ -75,6 +78,7 @@ class PageShell:
         self._show_toolbar()
         self._show_divider()
         self._show_end()
+        self._show_marks()
         self._state = {}
         self.report(self._page.stream.last_report)
 
@@ -86,6 +90,9 @@ class PageShell:
 
     def _show_end(self) -> None:
         self._send({"type": "end", **self._page.end_card.state()})
+
+    def _show_marks(self) -> None:
+        self._send({"type": "marks", **self._page.marks.state()})
 
     def disconnect(self, send: Send) -> None:
         """Stops sending through ``send``."""
@@ -158,6 +165,10 @@ class PageShell:
             self._page.divider.move(message.value)
         elif isinstance(message, EndMessage):
             self._page.end_card.press(message.name, message.value)
+        elif isinstance(message, SchemeMessage):
+            self._page.follow_scheme(message.dark)
+        elif isinstance(message, HoverMessage):
+            self._page.marks.hover(message.u, message.v)
         elif isinstance(message, ActionMessage):
             self._act(message.name)
 
