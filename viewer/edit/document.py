@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from weakref import ref
 
 import torch
 from torch import Tensor
@@ -64,6 +65,7 @@ class Document:
             self.state.keep = keep
         self.history = History() if history is None else history
         self.version = 0
+        self._opened = ref(self.state.scene)
         self.on_edit = on_edit
         self.facts = facts
         self.graphs = NeighbourGraphs()
@@ -78,6 +80,13 @@ class Document:
     def shown(self) -> Tensor:
         """Rows that are neither hidden nor deleted, bool [N]."""
         return self.state.shown
+
+    @property
+    def changed(self) -> bool:
+        """Whether edits in effect may have changed what `save` writes."""
+        if not self.history.undo_titles:
+            return False
+        return bool(self.state.masks["deleted"].any()) or self.state.scene is not self._opened()
 
     @property
     def numbers(self) -> dict[str, int]:

@@ -49,6 +49,13 @@ class SharedMeasurements(SharedValue[Measurements]):
                 SharedMeasurements._all[session] = SharedMeasurements(session)
             return SharedMeasurements._all[session]
 
+    @staticmethod
+    def of_both(session: MeasurableSession, other: MeasurableSession) -> None:
+        """Gives another session of the same scene the measurements of a session."""
+        own = SharedMeasurements.of(session)
+        with SharedMeasurements._all_lock:
+            SharedMeasurements._all[other] = own
+
     @property
     def metres(self) -> float | None:
         """Length of a unit: measured, else what the scene's file states; None: it is not known."""

@@ -38,6 +38,7 @@ def open_session(
     keep_non_finite: bool = False,
     axes: str | None = None,
     beside: About | None = None,
+    run: Path | None = None,
 ) -> StaticSession:
     """The session of a scene.
 
@@ -48,6 +49,7 @@ def open_session(
         capture: whose cameras are shown; None: the capture that the run was trained on, if it can be opened.
         keep_non_finite: of primitives, see `luxel.scenes.files.scene_files.finite_primitives`.
         axes: of a scene file, see `luxel.scenes.load_primitives`.
+        run: folder of the run that a scene file is of, whose name and capture it has; None: that in ``path``.
         beside: of another scene, with whose shift of large coordinates primitives are shown; None: with their own.
 
     Raises:
@@ -58,15 +60,16 @@ def open_session(
         moved = with_shift(parameters, scene.about.shift, beside.shift)
         scene = replace(scene.parts[Remake].scene(moved), about=replace(scene.about, shift=beside.shift))
     about = scene.about
-    opened = _open_capture(path, capture, about.shift)
+    home = run or path
+    opened = _open_capture(home, capture, about.shift)
     return StaticSession(
         scene,
-        [*(opened.train if capture else refined_views(path, opened)), *opened.test] if opened else [],
-        name=path.resolve().stem if path.is_file() else path.resolve().name,
+        [*(opened.train if capture else refined_views(home, opened)), *opened.test] if opened else [],
+        name=home.resolve().stem if home.is_file() else home.resolve().name,
         front=None if about.front is None else np.array(about.front),
         antialiased=bool(about.antialiased),
-        folder=path.resolve() if is_run(path) else None,
-        measured_in=run_of_result(path),
+        folder=home.resolve() if is_run(home) else None,
+        measured_in=run_of_result(home),
         trained_on=len(opened.train) if opened else None,
         **_appearance(opened, scene, path),
     )

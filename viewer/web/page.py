@@ -14,6 +14,7 @@ from luxel.render.geometry.camera import View
 from luxel.viewer.edit.masks import Mode
 from luxel.viewer.web.chosen_view import ChosenView
 from luxel.viewer.web.divider import Divider
+from luxel.viewer.web.end_card import EndCard
 from luxel.viewer.web.image_bar import ImageBars
 from luxel.viewer.web.image_marks import ImageMarks
 from luxel.viewer.web.images.stream import ClientStream, StreamReport
@@ -62,6 +63,7 @@ class Page:
         sink: takes the images to the page; ``sink.stream.figures`` has latency and costs as the page measures them.
         toolbar: the tools on the image; panels add theirs.
         divider: the line on the image between what is compared.
+        end_card: the card on the image about a training that has ended.
         marks: outlines that a tool draws over the image.
         chosen_view: the view of the capture that lists and buttons of all panels mean.
         dark: whether the colours of the page are dark.
@@ -88,6 +90,7 @@ class Page:
         self.selection_mode: Mode = "replace"
         self.dark = False
         self.toolbar, self.divider, self.marks = Toolbar(), Divider(), ImageMarks()
+        self.end_card = EndCard(session, self.toolbar)
         self.chosen_view = ChosenView(session.views)
         self._flights, self._rested = 0, self.pose()
         self.bars = ImageBars()
@@ -114,6 +117,10 @@ class Page:
     def on_report(self, callback: Callable[[StreamReport], None]) -> None:
         """Calls ``callback`` with each report of the stream, about four times a second."""
         self._reports.append(callback)
+
+    def forget_report(self, callback: Callable[[StreamReport], None]) -> None:
+        """The reverse of `on_report`."""
+        self._reports = [each for each in self._reports if each != callback]
 
     def on_seek(self, callback: Callable[[float], None]) -> None:
         """Calls ``callback`` with the new time whenever a panel seeks."""

@@ -87,6 +87,17 @@ class Toolbar:
         """Adds an action at the end."""
         self._actions[action.name] = action
 
+    def remove(self, *names: str) -> None:
+        """Removes tools and actions, and what was said of an active one."""
+        with self._lock:
+            for name in names:
+                self._tools.pop(name, None)
+                self._actions.pop(name, None)
+            if any(name in names for name in self._on):
+                self._on = [name for name in self._on if name not in names]
+                self._said = ("", "")
+        self._changed()
+
     def on_change(self, callback: Act) -> None:
         """Calls ``callback`` whenever `state` may have changed."""
         self._callbacks.append(callback)
@@ -125,6 +136,10 @@ class Toolbar:
                 "kind": kind,
                 **self._facts,
             }
+
+    def has_tool(self, name: str) -> bool:
+        """Whether there is a tool of this name."""
+        return name in self._tools
 
     @property
     def active(self) -> tuple[str, ...]:

@@ -94,12 +94,18 @@ class SceneEditor:
                 SceneEditor._editors[session] = SceneEditor(session)
             return SceneEditor._editors[session]
 
+    @staticmethod
+    def present(session: StaticSession) -> SceneEditor | None:
+        """The editor of a session, if it was asked for."""
+        with SceneEditor._editors_lock:
+            return SceneEditor._editors.get(session)
+
     def _open(self) -> None:
         """Begins a document of the scene that the session shows."""
         with self._session.borrow() as shown:
             scene, self._remake = shown.parts[Parameters].detach(), shown.parts[Remake].scene
             self._version = self._session.version
-            self._records = RunObjects(self._session.folder, scene)
+            self._records = RunObjects(self._session.objects_folder, scene)
             objects = self._records.read()
             self._document = Document(
                 scene, self._note, History(self._folder), objects, self._records.keep, self._facts()

@@ -14,7 +14,8 @@ from luxel.render.geometry.camera import View
 from luxel.viewer.measure.shared_measurements import measured_up
 from luxel.viewer.web.navigate import SceneExtent, find_extent
 from luxel.viewer.web.pair.checks import Bounds, bounds_of, find_problems
-from luxel.viewer.web.session import Session
+from luxel.viewer.web.run_end import RunEnd
+from luxel.viewer.web.session import Session, StaticSession
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,21 @@ class PairSession:
     def trains(self) -> bool:
         """Whether the main scene is being trained."""
         return self._own.trains
+
+    @property
+    def has_training(self) -> bool:
+        """Whether the main scene is trained by this program, or was."""
+        return self._own.has_training
+
+    @property
+    def run_end(self) -> RunEnd | None:
+        """How its training ended; None: it has not, or there was none."""
+        return self._own.run_end
+
+    @property
+    def editable(self) -> StaticSession | None:
+        """Two scenes are not edited."""
+        return None
 
     @property
     def paused(self) -> bool:

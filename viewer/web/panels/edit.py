@@ -24,12 +24,23 @@ from luxel.viewer.web.panels.action_message import ActionMessage
 from luxel.viewer.web.panels.enabling import disable
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import as_text, day_and_time, table
-from luxel.viewer.web.session import Session, StaticSession
+from luxel.viewer.web.session import Session
 from luxel.viewer.web.toolbar import ToolbarAction, ToolbarTool
 
 log = logging.getLogger("luxel.viewer")
 
 OFF = "off"
+ACTIONS = (
+    "Delete",
+    "Hide",
+    "Solo",
+    "Invert",
+    "Deselect",
+    "Export",
+    "Undo",
+    "Redo",
+    "Show all",
+)  # on the image
 NO_SETS = "none yet"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 EDITED_SCENE, SELECTION = "edited scene", "selection"
@@ -47,13 +58,13 @@ class EditPanel(Panel):
     @classmethod
     def available(cls, session: Session) -> bool:
         """For finished scenes of primitives."""
-        return isinstance(session, StaticSession) and session.primitives is not None
+        return session.editable is not None
 
     def build(self, gui: Any, order: float) -> None:
         """Adds the controls."""
-        session = self.page.session
-        assert isinstance(session, StaticSession)
-        self.editor = SceneEditor.of(session)
+        editable = self.page.session.editable
+        assert editable is not None
+        self.editor = SceneEditor.of(editable)
         self.editor.join(self.page)
         self._others_closed = False  # whether the bar about other pages was
         self._tool: Tool | None = None
@@ -218,6 +229,7 @@ class EditPanel(Panel):
 
     def _build_shortcuts(self, gui: Any) -> None:
         """Commands of the page, with keys."""
+        self._commands: list[Any] = []
         for label, key, modifier, action in (
             ("Undo edit", "Z", "cmd/ctrl", Document.undo),
             ("Redo edit", "Z", "cmd/ctrl+shift", Document.redo),
@@ -227,6 +239,7 @@ class EditPanel(Panel):
         ):
             command = gui.add_command(label, hotkey=key, modifier=modifier)
             command.on_trigger(lambda _, action=action: self.run(action))
+            self._commands.append(command)
 
     def _build_toolbar(self) -> None:
         """The tools and what is done with a selection, on the image."""
@@ -268,11 +281,17 @@ class EditPanel(Panel):
         """Nothing to connect: the editor changes what the session shows."""
 
     def detach(self) -> None:
-        """Stops the tool."""
+        """Stops the tool, and takes back what was added outside of the panel."""
         self.editor.forget(self.refresh)
         self.editor.leave(self.page)
         if self._tool is not None:
             self._tool.stop()
+        for command in self._commands:
+            command.remove()
+        self.page.toolbar.remove(*(tool.name for tool in TOOLS), *ACTIONS)
+        self.page.toolbar.update(selected=0, hidden=0, undo="", redo="")
+        for bar in (EARLIER, OTHERS):
+            self.page.bars.hide(bar)
 
     def _choose(self, name: str) -> None:
         """Starts a tool instead of the active one."""

@@ -28,7 +28,7 @@ from luxel.viewer.web.panels.edit import SAVED, SAVED_SECONDS, other_name
 from luxel.viewer.web.panels.enabling import disable
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import as_text
-from luxel.viewer.web.session import Session, StaticSession
+from luxel.viewer.web.session import Session
 
 NONE = "none yet"
 MEASURE = "Measure IoU"
@@ -46,13 +46,13 @@ class ObjectsPanel(Panel):
     @classmethod
     def available(cls, session: Session) -> bool:
         """For finished scenes of primitives."""
-        return isinstance(session, StaticSession) and session.primitives is not None
+        return session.editable is not None
 
     def build(self, gui: Any, order: float) -> None:
         """Adds the controls."""
-        session = self.page.session
-        assert isinstance(session, StaticSession)
-        self.editor = SceneEditor.of(session)
+        editable = self.page.session.editable
+        assert editable is not None
+        self.editor = SceneEditor.of(editable)
         self._label, self._selected = 0, None
         self._shown: SceneObject | None = None
         self._list = gui.add_html("")
@@ -197,6 +197,7 @@ class ObjectsPanel(Panel):
         """Follows the editor no more, and ends a measurement."""
         self._closed = True
         self.editor.forget(self.refresh)
+        self.page.stream.change(objects=None)
 
     def report(self, report: StreamReport) -> None:
         """Looks now and then whether another program has written objects."""

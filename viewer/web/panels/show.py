@@ -29,14 +29,9 @@ class ShowPanel(Panel):
         """Adds the controls."""
         session, stream = self.page.session, self.page.stream
         about = session.about
-        outputs = outputs_of(
-            about,
-            session.primitives,
-            with_views=len(session.training_views) > 0,
-            with_objects=ObjectsPanel.available(session),
-        )
+        outputs = self._outputs()
         meanings = "; ".join(f"{name}: {output_named(name).about}" for name in outputs)
-        output = gui.add_dropdown("Output", outputs, initial_value=outputs[0], hint=meanings)
+        output = self._output = gui.add_dropdown("Output", outputs, initial_value=outputs[0], hint=meanings)
         self._bar, self._shown = gui.add_html(""), ""
         overlay = gui.add_slider(
             "Overlay",
@@ -107,6 +102,24 @@ class ShowPanel(Panel):
             own = tuple(c / 255 for c in self._colour.value)
             colours = {"background": PLAIN.get(choice, own), "backdrop": None}
         self.page.stream.change(**colours)
+
+    def _outputs(self) -> tuple[str, ...]:
+        """The outputs that the scene has now."""
+        session = self.page.session
+        return outputs_of(
+            session.about,
+            session.primitives,
+            with_views=len(session.training_views) > 0,
+            with_objects=ObjectsPanel.available(session),
+        )
+
+    def fit(self) -> None:
+        """Offers the objects while there may be some."""
+        outputs = self._outputs()
+        if tuple(self._output.options) != outputs:
+            if self._output.value not in outputs:
+                self._output.value = outputs[0]
+            self._output.options = outputs
 
     def report(self, report: StreamReport) -> None:
         """Shows the colour bar of a false-colour image or what the colours mean, in the same room; sends only what

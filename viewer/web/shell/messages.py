@@ -11,6 +11,8 @@ Page to server, JSON text of at most MAX_MESSAGE characters:
 * ``{"type": "press", "name": "delete"}``: a button of the toolbar;
 * ``{"type": "bar", "name": "edits", "button": 0, "label": "Restore"}``: a button of a bar on the image, or ``"close"``;
 * ``{"type": "divide", "value": v}``: the line between what is compared was dragged, in [0, 1];
+* ``{"type": "end", "name": "extend", "value": 2000}``: a button of the card of an ended training, see
+  `EndCard.press`; ``value`` is the number of further steps, and absent otherwise;
 * ``{"type": "scheme", "dark": true}``: the colours of the page are dark;
 * ``{"type": "hover", "u": u, "v": v}``: the cursor is there, while a tool follows it (see `ImageMarks`);
 * ``{"type": "focus", "u": u, "v": v, "double": false}``: flies to the point that is visible at a position in the image,
@@ -19,8 +21,9 @@ Page to server, JSON text of at most MAX_MESSAGE characters:
 
 Server to page, JSON text: objects whose ``type`` is ``hello`` (first, see `PageShell.hello`), ``values`` (retained
 controls that have changed, by name), ``state`` (see `PageShell.state`), ``toolbar`` (see `Toolbar.state`),
-``divider`` (see `Divider.state`), ``marks`` (see `ImageMarks.state`) or ``bars`` (see `ImageBars.state`). Of one type
-only the newest is sent, so that nothing queues on a slow link.
+``divider`` (see `Divider.state`), ``marks`` (see `ImageMarks.state`), ``bars`` (see `ImageBars.state`), ``end`` (see
+`EndCard.state`) or ``offer`` (fields of ``hello`` that have changed, as panels have come or gone). Of one type only the
+newest is sent, so that nothing queues on a slow link.
 """
 
 from __future__ import annotations
@@ -94,6 +97,14 @@ class DivideMessage:
 
 
 @dataclass(frozen=True)
+class EndMessage:
+    """A button of the card of an ended training is pressed; not checked yet."""
+
+    name: str
+    value: int
+
+
+@dataclass(frozen=True)
 class SchemeMessage:
     """The colours of the page are dark, or light."""
 
@@ -125,6 +136,7 @@ ShellMessage = (
     | PressMessage
     | BarMessage
     | DivideMessage
+    | EndMessage
     | SchemeMessage
     | HoverMessage
     | FocusMessage
@@ -151,6 +163,8 @@ def parse_shell(message: str | bytes) -> ShellMessage:
         return _bar(name, fields.get("button"), fields.get("label", ""))
     if kind == "divide":
         return DivideMessage(number(fields.get("value"), "value", 0, 1))
+    if kind == "end" and isinstance(name, str) and len(name) <= MAX_NAME:
+        return EndMessage(name, round(number(fields.get("value", 0), "value", 0, 1e9)))
     if kind == "scheme" and isinstance(fields.get("dark"), bool):
         return SchemeMessage(fields["dark"])
     if kind == "hover":

@@ -15,6 +15,7 @@ from luxel.viewer.web.shell.messages import (
     ActionMessage,
     BarMessage,
     DivideMessage,
+    EndMessage,
     FocusMessage,
     HoverMessage,
     PressMessage,
@@ -44,18 +45,37 @@ class PageShell:
 
     def __init__(self, page: Page, panels: Sequence[Panel]) -> None:
         self._page = page
-        tools = {f"{panel.title}/{name}": each for panel in panels for name, each in panel.stored().items()}
-        self._of_tools = set(tools)  # hidden unless their tool is active
-        self._controls = {**stored_controls(page.client.gui, panels), **tools}
+        self._panels = panels
+        self._controls: dict[str, Any] = {}
+        self._of_tools: set[str] = set()  # hidden unless their tool is active
         self._send: Send = _discard
         self._state: dict[str, Any] = {}
-        for handle in self._controls.values():
-            handle.on_update(lambda _: self._send({"type": "values", "values": self.values()}))
+        self._follow_controls()
         page.on_report(self.report)
         page.toolbar.on_change(self._show_toolbar)
         page.divider.on_change(self._show_divider)
         page.marks.on_change(self._show_marks)
         page.bars.on_change(self._show_bars)
+        page.end_card.on_change(self._show_end)
+
+    def _follow_controls(self) -> None:
+        """Finds the retained controls, and follows those that are new."""
+        tools = {f"{p.title}/{name}": each for p in self._panels for name, each in p.stored().items()}
+        self._of_tools = set(tools)
+        stored = stored_controls(self._page.client.gui, self._panels)
+        known, self._controls = self._controls, {**stored, **tools}
+        for name, handle in self._controls.items():
+            if known.get(name) is not handle:
+                handle.on_update(lambda _: self._send({"type": "values", "values": self.values()}))
+
+    def fit(self) -> None:
+        """Sends what the page offers now, as panels have come or gone or the training has ended."""
+        self._follow_controls()
+        hello = self.hello()
+        fields = ("trains", "outputs", "values", "toolbar", "commands")
+        self._send({"type": "offer", **{name: hello[name] for name in fields}})
+        self._show_toolbar()
+        self._show_end()
 
     def connect(self, send: Send) -> None:
         """Sends through ``send`` from now on, first what the page needs to know."""
@@ -63,6 +83,7 @@ class PageShell:
         send(self.hello())
         self._show_toolbar()
         self._show_divider()
+        self._show_end()
         self._show_marks()
         self._show_bars()
         self._state = {}
@@ -73,6 +94,9 @@ class PageShell:
 
     def _show_divider(self) -> None:
         self._send({"type": "divider", **self._page.divider.state()})
+
+    def _show_end(self) -> None:
+        self._send({"type": "end", **self._page.end_card.state()})
 
     def _show_marks(self) -> None:
         self._send({"type": "marks", **self._page.marks.state()})
@@ -150,6 +174,8 @@ class PageShell:
             self._page.toolbar.run(message.name)
         elif isinstance(message, DivideMessage):
             self._page.divider.move(message.value)
+        elif isinstance(message, EndMessage):
+            self._page.end_card.press(message.name, message.value)
         elif isinstance(message, SchemeMessage):
             self._page.follow_scheme(message.dark)
         elif isinstance(message, HoverMessage):

@@ -11,6 +11,8 @@ import pytest
 from page_driver import FakeTrainerRunning, ring, until
 from shown import TrainingSession, ViewerApp
 
+from luxel.viewer.web.run_end import RunEnd
+
 AXE = "axe-core/axe.min.js"
 PLACES = (os.environ.get("LUXEL_NODE_MODULES", ""), Path.home() / ".cache" / "luxel-tests" / "node_modules")
 FOUND = """async () => (await axe.run(document, { resultTypes: ["violations"] })).violations
@@ -102,7 +104,15 @@ def test_a_scene_passes_axe_with_its_folders_palette_and_card(
 @pytest.mark.slow
 def test_a_training_passes_axe(visit: Callable[..., Any], axe: str) -> None:
     with FakeTrainerRunning() as trainer, ViewerApp(TrainingSession(trainer, ring()), port=0) as app:
-        _check(visit(app), axe, "training")
+        page = visit(app)
+        _check(page, axe, "training")
+        app.session.extend = lambda steps: None
+        app.session.end(RunEnd("steps", 1000, 1000, 60, 250, "Gaussians", 26.9, 0.91, 13))
+        page.get_by_role("button", name="Train longer").click()
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            page.wait_for_timeout(300)
+            _check(page, axe, f"card of the end, {scheme}")
 
 
 @pytest.mark.slow

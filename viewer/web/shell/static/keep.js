@@ -57,6 +57,11 @@ export class Keeper {
     );
   }
 
+  // Opens the folders that have come, as they were when they were there before.
+  reopen() {
+    for (const delay of SETTLE) setTimeout(() => this.#openFolders(), delay);
+  }
+
   // Whether the page shows the view that it is to show, or what the user made of it.
   isThere() {
     return this.#storage !== null && (this.#touched || this.#wanted === null || sameView(this.#wanted, readView()));

@@ -1,6 +1,7 @@
 // What lies around the image: connection, stored and shared views, keys, help, buttons. Messages: viewer/web/shell/messages.py
 
 import { Divider } from "./divider.js";
+import { EndCard } from "./end-card.js";
 import { watchFocus } from "./focus.js";
 import { Help } from "./help.js";
 import { iconButton } from "./icons.js";
@@ -33,6 +34,7 @@ const help = new Help();
 const keeper = new Keeper(send);
 const toolbar = new Toolbar(status.root, send);
 const divider = new Divider(status.root, send);
+const endCard = new EndCard(status.root, send);
 const marks = new Marks(status.root, send);
 const bars = new ImageBars(status.root, send);
 mend();
@@ -79,6 +81,7 @@ function receive(message) {
     fit(hello);
     help.fit(hello);
     toolbar.fit(hello);
+    endCard.fit(hello);
     if (hello.flat) flatten();
     keeper.restore(hello, link);
     if (problem) status.notify(problem, 8);
@@ -98,6 +101,14 @@ function receive(message) {
     keeper.takeTools(message.active);
   } else if (message.type === "divider") {
     divider.show(message);
+  } else if (message.type === "end") {
+    endCard.show(message);
+  } else if (message.type === "offer") {
+    hello = { ...hello, ...message, type: "hello" };
+    values = message.values;
+    help.fit(hello);
+    toolbar.fit(hello);
+    keeper.reopen();
   } else if (message.type === "marks") {
     marks.show(message);
   } else if (message.type === "bars") {
@@ -129,7 +140,7 @@ function chooseOutput(index) {
 
 const shortcuts = {
   "?": () => help.toggle(),
-  escape: () => (help.open ? help.close() : toolbar.escape()),
+  escape: () => (help.open ? help.close() : endCard.open ? endCard.close() : toolbar.escape()),
   home: () => send({ type: "act", name: "reset" }),
   f: () => (hello?.flat ? false : send({ type: "focus", u: cursor[0], v: cursor[1], double: false })),
   h: () => togglePanel(),

@@ -64,6 +64,7 @@ export class Toolbar {
       this.#buttons.set(action.name, button);
     }
     this.#tools.hidden = described.tools.length === 0;
+    this.show(this.#state);
   }
 
   // Takes a `toolbar` message of the server.
