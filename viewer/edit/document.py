@@ -66,6 +66,7 @@ class Document:
         self.on_edit = on_edit
         self.facts = facts
         self.graphs = NeighbourGraphs()
+        self._opened = self.state.scene
         self._grows = False  # whether the selection was grown or shrunk
 
     @property
@@ -77,6 +78,11 @@ class Document:
     def shown(self) -> Tensor:
         """Rows that are neither hidden nor deleted, bool [N]."""
         return self.state.shown
+
+    @property
+    def edited(self) -> bool:
+        """Whether rows were deleted or changed since the scene was opened, even if that was taken back."""
+        return self.state.scene is not self._opened or bool(self.state.masks["deleted"].any())
 
     @property
     def numbers(self) -> dict[str, int]:

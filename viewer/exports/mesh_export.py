@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
+from luxel.render.geometry.camera import Camera
 from luxel.render.mesh.decimation import decimated
 from luxel.render.mesh.depth_fusion import FusedSurface
 from luxel.render.mesh.triangles import TriangleMesh
 from luxel.render.primitives import PRIMITIVES, Parameters
+from luxel.render.runs.folder.run_config import has_config
 from luxel.render.surfaces.scene_surface import Finish, FinishedSurface, finished_surface
 from luxel.render.train.resume import read_config
 from luxel.scenes import save_mesh
@@ -129,25 +133,50 @@ def write_surface(
             f"{run}: a mesh of {scene.noun} needs the cameras that they were trained from.",
             "Give the folder of a run that was trained on a capture.",
         )
-    cells = resolution or SPACINGS[device.type]
     triangles = finish.triangles or (TEXTURED_TRIANGLES if finish.texture else None)
-    render = {"antialiased": read_config(run)[0].antialiased} if scene.antialiases else {}
+    render: dict[str, Any] = {}
+    if scene.antialiases:  # of a scene file with --capture there is no configuration
+        known = read_config(run)[0].antialiased if has_config(run) else facts.antialiased
+        render["antialiased"] = bool(known)
     with opening("opening the capture") as on_progress:
         capture = load_origin(run, capture_path).open(on_progress)
         cameras = [view.camera for view in (*refined_views(run, capture), *capture.test)]
-        surface = finished_surface(
+        mesh = seen_surface(
             scene.to(device),
             cameras,
-            cells,
+            resolution,
             Finish(finish.fill_holes, triangles, finish.texture),
             on_progress=on_progress,
             say=print,
             **render,
         )
-    stated = SceneFacts(up=facts.up or as_up(capture.up), metres=facts.metres, shift=as_shift(capture.shift))
-    mesh = _as_mesh(surface, stated)
+    mesh.facts = SceneFacts(
+        up=facts.up or as_up(capture.up), metres=facts.metres, shift=as_shift(capture.shift)
+    )
     save_mesh(out, in_world(mesh) if world else coordinates.moved(mesh))
-    return f"{len(surface.mesh.faces):,} triangles from {len(cameras)} cameras"
+    return f"{len(mesh.faces):,} triangles from {len(cameras)} cameras"
+
+
+def seen_surface(
+    scene: Parameters,
+    cameras: Sequence[Camera],
+    resolution: int | None = None,
+    finish: Finish | None = None,
+    **options: Any,
+) -> Mesh:
+    """The surface that cameras see of a scene, as files have it, without facts.
+
+    Args:
+        scene: static primitives, on the device of all work.
+        cameras: from which it is rendered.
+        resolution: see `finished_surface`; None: 512, or 256 without a GPU.
+        finish, options: see `finished_surface`.
+
+    Raises:
+        LuxelError: as `finished_surface`.
+    """
+    cells = resolution or SPACINGS[scene.device.type]
+    return _as_mesh(finished_surface(scene, cameras, cells, finish, **options), SceneFacts())
 
 
 def in_world(mesh: Mesh) -> Mesh:

@@ -39,6 +39,9 @@ from luxel.viewer.web.panels.panel import (
     open_shared_panels,
 )
 from luxel.viewer.web.session import Session
+from luxel.viewer.web.share.jobs import SCRIPTS_FOLDER as SHARE_SCRIPTS
+from luxel.viewer.web.share.jobs import ShareJobs
+from luxel.viewer.web.share.shared_files import SHARED_PATH
 from luxel.viewer.web.shell.messages import SHELL_PATH
 from luxel.viewer.web.shell.page_shell import PageShell
 from luxel.viewer.web.shell.shell_server import SCRIPTS_FOLDER as SHELL_SCRIPTS
@@ -205,7 +208,9 @@ class ViewerApp:
         servers = {STROKE_PATH: STROKES, SHELL_PATH: self._shells}
         images = {} if self._first_image is None else {FIRST_IMAGE_PATH: self._first_image.answer}
         head = head_of(self.session, self.extent)
-        return Routes(self._streams, servers, (STROKE_SCRIPTS, SHELL_SCRIPTS), images, head)
+        scripts = (STROKE_SCRIPTS, SHELL_SCRIPTS, SHARE_SCRIPTS)
+        shared = {SHARED_PATH: ShareJobs.of(self.session).files.answer}
+        return Routes(self._streams, servers, scripts, images, head, shared)
 
     def _set_up(self, server: _Server) -> None:
         server.gui.configure_theme(
@@ -322,6 +327,7 @@ class ViewerApp:
             panel.detach()
         self._shared = []
         self._shells.close()
+        ShareJobs.of(self.session).close()
         if self._first_image is not None:
             self._first_image.close()
         if self.guard is not None:

@@ -67,6 +67,8 @@ def open_session(
         folder=path.resolve() if is_run(path) else None,
         measured_in=run_of_result(path),
         trained_on=len(opened.train) if opened else None,
+        source=path.resolve(),
+        capture=None if capture is None else capture.resolve(),
         **_appearance(opened, scene),
     )
 

@@ -18,6 +18,7 @@ from luxel.viewer.web.images.thumbnails import Thumbnails
 from luxel.viewer.web.navigate import Pose, SceneExtent, focused, jump, place, start_pose, turn_up
 from luxel.viewer.web.session import Session
 from luxel.viewer.web.shading.shading import Sample
+from luxel.viewer.web.share.menu import Share
 from luxel.viewer.web.toolbar import Toolbar
 from luxel.viewer.web.transport.sinks import PageSink
 
@@ -57,6 +58,7 @@ class Page:
         sink: takes the images to the page; ``sink.stream.figures`` has latency and costs as the page measures them.
         toolbar: the tools on the image; panels add theirs.
         divider: the line on the image between what is compared.
+        share: the menu that makes files of what the page shows.
         selection_mode: how a new selection of primitives joins the present one, see `luxel.viewer.edit.MODES`.
 
     Args:
@@ -77,7 +79,7 @@ class Page:
         self.up = extent.up
         self.scene_up = extent.up if scene_up is None else scene_up
         self.selection_mode: Mode = "replace"
-        self.toolbar, self.divider = Toolbar(), Divider()
+        self.toolbar, self.divider, self.share = Toolbar(), Divider(), Share(self)
         self.thumbnails = Thumbnails() if thumbnails is None else thumbnails
         self._logged: set[str] = set() if logged is None else logged
         self.sink = PageSink(client)

@@ -1,4 +1,4 @@
-"""Camera path: keyframes of the page's camera, played and drawn in the page, saved, and rendered to a video."""
+"""Camera path: keyframes of the page's camera, played and drawn in the page, and saved."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from luxel.viewer.web.camera_path.keyframes import FPS, Keyframe, keyframes_of, 
 from luxel.viewer.web.camera_path.path_lines import PathLines
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.panels.panel import Panel
-from luxel.viewer.web.panels.path_video import VideoControls
 from luxel.viewer.web.panels.text import as_text
 
 NO_KEYFRAMES = "none yet"
@@ -25,7 +24,7 @@ LARGEST_PATH = 16 << 20  # bytes of a file that is opened
 
 
 class CameraPathPanel(Panel):
-    """Records keyframes and plays, draws, saves, downloads or renders the path through them."""
+    """Records keyframes and plays, draws, saves or downloads the path through them."""
 
     title = "Camera path"
     unfolded = False
@@ -52,7 +51,9 @@ class CameraPathPanel(Panel):
         )
         upload = gui.add_upload_button("Open path", mime_type="application/json", hint="A saved path")
         self._message = gui.add_markdown("", visible=False)
-        self._video = VideoControls(gui, self.page, self.path, self._show)
+        film = gui.add_button("Film …", hint="Opens Share: formats, size and frame rate")
+        film.on_click(lambda _: self.page.share.open("film"))
+        self.page.share.follow_path(self.path, lambda: len(self._keyframes))
         add.on_click(lambda _: self.add())
         edit.on_click(lambda _: self._edit(str(edit.value)))
         order_of.on_click(lambda _: self._move(-1 if order_of.value == "Earlier" else 1))
@@ -63,10 +64,6 @@ class CameraPathPanel(Panel):
         self._play.on_click(lambda _: self._try(self._toggle))
         save.on_click(lambda _: self._try(self.save if save.value == "Save" else self.download))
         upload.on_upload(lambda _: self._try(lambda: self.open(upload.value.content)))
-
-    def detach(self) -> None:
-        """Ends a video that is being rendered."""
-        self._video.cancel()
 
     def add(self) -> None:
         """Adds the present camera after the chosen keyframe."""

@@ -12,11 +12,13 @@ Page to server, JSON text of at most MAX_MESSAGE characters:
 * ``{"type": "divide", "value": v}``: the line between what is compared was dragged, in [0, 1];
 * ``{"type": "focus", "u": u, "v": v, "double": false}``: flies to the point that is visible at a position in the image,
   from (0, 0) at the upper left to (1, 1) at the lower right corner; ``double``: by a double click, which a tool may
-  need.
+  need;
+* ``{"type": "share", ...}``: the Share menu, see `luxel.viewer.web.share.share_messages`.
 
 Server to page, JSON text: objects whose ``type`` is ``hello`` (first, see `PageShell.hello`), ``values`` (retained
-controls that have changed, by name), ``state`` (see `PageShell.state`) ``toolbar`` (see `Toolbar.state`) or
-``divider`` (see `Divider.state`). Of one type only the newest is sent, so that nothing queues on a slow link.
+controls that have changed, by name), ``state`` (see `PageShell.state`), ``toolbar`` (see `Toolbar.state`), ``divider``
+(see `Divider.state`), or one of those of `luxel.viewer.web.share.menu.Share`. Of one type only the newest is sent, so
+that nothing queues on a slow link.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from luxel.viewer.web.share.share_messages import ShareMessage, parse_share
 from luxel.viewer.web.transport.json_fields import number, read_object
 
 SHELL_PATH = "/luxel/shell"
@@ -85,7 +88,14 @@ class FocusMessage:
 
 
 ShellMessage = (
-    SetMessage | SeekMessage | ActionMessage | ToolMessage | PressMessage | DivideMessage | FocusMessage
+    SetMessage
+    | SeekMessage
+    | ActionMessage
+    | ToolMessage
+    | PressMessage
+    | DivideMessage
+    | FocusMessage
+    | ShareMessage
 )
 
 
@@ -105,6 +115,8 @@ def parse_shell(message: str | bytes) -> ShellMessage:
         return ActionMessage(str(name))
     if kind in ("tool", "press") and isinstance(name, str) and len(name) <= MAX_NAME:
         return ToolMessage(name) if kind == "tool" else PressMessage(name)
+    if kind == "share":
+        return parse_share(fields)
     if kind == "divide":
         return DivideMessage(number(fields.get("value"), "value", 0, 1))
     if kind == "focus":

@@ -11,6 +11,7 @@ from luxel.viewer.web.images.stream import StreamReport
 from luxel.viewer.web.navigate import MAX_SIDE
 from luxel.viewer.web.page import Page
 from luxel.viewer.web.panels.panel import Panel
+from luxel.viewer.web.share.share_messages import ShareMessage
 from luxel.viewer.web.shell.messages import (
     ActionMessage,
     DivideMessage,
@@ -56,6 +57,7 @@ class PageShell:
         send(self.hello())
         self._show_toolbar()
         self._show_divider()
+        self._page.share.connect(send)
         self._state = {}
         self.report(self._page.stream.last_report)
 
@@ -69,6 +71,7 @@ class PageShell:
         """Stops sending through ``send``."""
         if self._send is send:
             self._send = _discard
+            self._page.share.disconnect()
 
     def values(self) -> dict[str, Any]:
         """The retained controls by name, their values as JSON has them."""
@@ -113,11 +116,12 @@ class PageShell:
         }
 
     def report(self, report: StreamReport) -> None:
-        """Sends the state if it has changed."""
+        """Sends the state if it has changed, and what the Share menu shows."""
         state = self.state(report)
         if state != self._state:
             self._state = state
             self._send(state)
+        self._page.share.refresh()
 
     def receive(self, message: ShellMessage) -> None:
         """Does what the page asks for; called in a thread, one message at a time."""
@@ -132,6 +136,8 @@ class PageShell:
             self._page.toolbar.choose(message.name)
         elif isinstance(message, PressMessage):
             self._page.toolbar.run(message.name)
+        elif isinstance(message, ShareMessage):
+            self._page.share.receive(message)
         elif isinstance(message, DivideMessage):
             self._page.divider.move(message.value)
         elif isinstance(message, ActionMessage):

@@ -9,6 +9,7 @@ import { fit, listen } from "./keys.js";
 import { decodeView } from "./link.js";
 import { mend } from "./mend.js";
 import { flatten, panelIsReady, togglePanel } from "./page.js";
+import { Share } from "./share.js";
 import { Status, element } from "./status.js";
 import { Toolbar } from "./toolbar.js";
 
@@ -31,6 +32,7 @@ const help = new Help();
 const keeper = new Keeper(send);
 const toolbar = new Toolbar(status.root, send);
 const divider = new Divider(status.root, send);
+const share = new Share(status.root, send, copyLink, (text) => status.notify(text));
 mend();
 readAddress();
 
@@ -80,6 +82,7 @@ function receive(message) {
     link = null;
     problem = "";
     buttons.hidden = false;
+    share.connected();
   } else if (message.type === "values") {
     values = message.values;
     keeper.take(values);
@@ -91,6 +94,8 @@ function receive(message) {
     toolbar.show(message);
   } else if (message.type === "divider") {
     divider.show(message);
+  } else if (message.type.startsWith("share")) {
+    share.take(message);
   }
 }
 
@@ -113,11 +118,12 @@ function chooseOutput(index) {
 
 const shortcuts = {
   "?": () => help.toggle(),
-  escape: () => (help.open ? help.close() : toolbar.escape()),
+  escape: () => (help.open ? help.close() : share.isOpen ? share.close() : toolbar.escape()),
   home: () => send({ type: "act", name: "reset" }),
   f: () => (hello?.flat ? false : send({ type: "focus", u: cursor[0], v: cursor[1], double: false })),
   h: () => togglePanel(),
   u: () => copyLink(),
+  y: () => share.toggle(),
   " ": () => (hello?.trains ? send({ type: "act", name: "pause" }) : hello?.times ? send({ type: "act", name: "play" }) : false),
 };
 for (let i = 0; i < 10; i++) shortcuts[(i + 1) % 10] = () => chooseOutput(i); // 0 is the tenth
@@ -140,11 +146,13 @@ window.addEventListener("dblclick", (event) => {
 const buttons = element("div", "luxel-buttons", status.root);
 for (const [icon, title, action] of [
   ["reset", "Reset the view (Home)", shortcuts.home],
+  ["share", "Share (Y)", shortcuts.y],
   ["link", "Copy a link to this view (U)", copyLink],
   ["scheme", "Light or dark", window.luxelShell.switchScheme],
   ["help", "Mouse, touch and keys (?)", shortcuts["?"]],
 ])
   iconButton(icon, title, action, buttons);
+share.opener = buttons.querySelector("[title^=Share]");
 buttons.hidden = true;
 
 // The panel is shown once luxel's controls are in it and the folders of before are open, or a while after they came.
