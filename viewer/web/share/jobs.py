@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 from weakref import WeakKeyDictionary
@@ -19,7 +20,7 @@ from luxel.render.storage.single import writing_unused
 from luxel.viewer.films.still import StillCancelledError
 from luxel.viewer.web.session import Session
 from luxel.viewer.web.share.estimates import Estimates
-from luxel.viewer.web.share.plan import CancelledError, Plan
+from luxel.viewer.web.share.plan import CancelledError, Plan, Work
 from luxel.viewer.web.share.shared_files import SharedFiles
 
 log = logging.getLogger("luxel.viewer")
@@ -29,6 +30,7 @@ SCRIPTS_FOLDER = Path(__file__).with_name("static")
 MAX_WAITING = 8  # jobs that wait or run
 MAX_ENDED = 12  # ended jobs that pages are offered
 NOTIFY_EVERY = 0.25  # seconds between messages about the progress of a job
+MAX_OPENED = 256 << 20  # bytes of a file that a window may open: it is sent in one piece
 SURE = 0.02  # share of a job that must be done before it says how long the rest takes
 
 
@@ -46,8 +48,9 @@ class Job:
         link: address of the page that shows the file; empty: there is none.
     """
 
-    def __init__(self, plan: Plan, work: Callable[..., str], expected: float | None) -> None:
-        self.id, self.plan, self.work = secrets.token_urlsafe(12), plan, work
+    def __init__(self, plan: Plan, work: Work, expected: float | None) -> None:
+        self.id, self.work = secrets.token_urlsafe(12), work
+        self.plan = replace(plan, begin=_begun)  # which holds the page
         self.state: State = "waiting"
         self.share, self.message, self.link = 0.0, "", ""
         self.file: Path | None = None
@@ -213,6 +216,7 @@ class ShareJobs:
                     self._thread = None
                     return
             self._make(job)
+            job.work = _ended  # it holds the page and its scene
             for old in [job for job in self._jobs if job.ended][:-MAX_ENDED]:
                 self._remove(old)
             self._notify()
@@ -236,9 +240,10 @@ class ShareJobs:
                 job.file = _place(made, folder, job.plan.name, job.plan.suffix)
             self._estimates.measured(job.plan.rate, job.plan.units, time.monotonic() - job.began)
             job.companion = self._write_companion(job, job.file)
-            if job.plan.policy and size:
+            if job.plan.policy and size <= MAX_OPENED:
                 job.link = self.files.offer({job.file.name: job.file}, job.file.name, job.plan.policy)
-            job.share, job.message = 1.0, " ".join(filter(None, (self._where(job.file), note)))
+            said = (_renamed(job.plan, job.file), self._where(job.file), note)
+            job.share, job.message = 1.0, " ".join(filter(None, said))
             self._end(job, "done")
         except (CancelledError, StillCancelledError):
             self._end(job, "cancelled")
@@ -307,6 +312,22 @@ class ShareJobs:
         with writing_unused(file.parent, file.name.removesuffix(job.plan.suffix), suffix) as draft:
             draft.file.write(content)
         return draft.target
+
+
+def _begun() -> Work:
+    """Of a plan that has begun."""
+    raise RuntimeError("a plan begins once")
+
+
+def _ended(file: Path, report: Callable[[float], None], cancelled: Callable[[], bool]) -> str:
+    """Of a job that has ended."""
+    raise RuntimeError("a job runs once")
+
+
+def _renamed(plan: Plan, file: Path) -> str:
+    """A sentence where a file got another name than it was to get."""
+    name = plan.name + plan.suffix
+    return "" if file.name == name else f"There is another {name}, so this one is {file.name}."
 
 
 def _place(made: Path, folder: Path, name: str, suffix: str) -> Path:

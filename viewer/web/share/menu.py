@@ -49,8 +49,7 @@ class Share:
         self._entries = entries
         self._send: Send = _discard
         self._path: tuple[Callable[[float], CameraPath], Callable[[], int]] | None = None
-        self._looking: ShareMessage | None = None  # what the page shows of the menu; None: it is closed
-        self._sent: dict[str, Any] = {}
+        self._sent: dict[str, Any] = {}  # the newest message of each type
 
     def follow_path(self, path: Callable[[float], CameraPath], keyframes: Callable[[], int]) -> None:
         """Takes where the camera path of the page is: for a number of frames a second, and its keyframes' number."""
@@ -80,28 +79,21 @@ class Share:
     def connect(self, send: Send) -> None:
         """Sends through ``send`` from now on, first the jobs of the session."""
         self._send, self._sent = send, {}
+        self._jobs().forget(self._show_jobs)  # of a connection that this one takes the place of
         self._jobs().on_change(self._show_jobs)
         self._show_jobs()
 
     def disconnect(self) -> None:
         """Stops sending; jobs go on."""
-        self._send, self._looking = _discard, None
+        self._send = _discard
         self._jobs().forget(self._show_jobs)
-
-    def refresh(self) -> None:
-        """Sends what has changed while the menu is open; called now and then."""
-        if self._looking is not None:
-            self._show_offers()
-            self._show_command(self._looking)
 
     def receive(self, message: ShareMessage) -> None:
         """Does what the page asks for."""
         jobs = self._jobs()
-        if message.do == "close":
-            self._looking = None
-        elif message.do == "look":
-            self._looking, self._sent = message, {}
-            self.refresh()
+        if message.do == "look":
+            self._show_offers()
+            self._show_command(message)
         elif message.do == "start":
             self._start(message)
         elif message.do == "cancel":

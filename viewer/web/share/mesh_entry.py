@@ -41,6 +41,9 @@ class MeshEntry:
 
     name, label = "mesh", "Mesh"
 
+    def __init__(self) -> None:
+        self._surface: bool | None = None  # whether a field has one; None: it was not asked
+
     def offer(self, page: Page) -> Offer:
         """Formats, cells, and coordinates, where the scene has a surface."""
         if problem := self._problem(page):
@@ -69,9 +72,11 @@ class MeshEntry:
             return "" if seen else "A mesh needs the cameras that the scene was trained from: open the run."
         if session.trains:
             return "A mesh of a field is written when its training has ended."
-        with session.borrow() as scene:
-            field = scene.part(Application)
-        if field is None or not field.exports_surface():
+        if self._surface is None:  # it stays so, and to ask waits for an image
+            with session.borrow() as scene:
+                field = scene.part(Application)
+            self._surface = field is not None and field.exports_surface()
+        if not self._surface:
             return "This scene has no surface of which a mesh could be written."
         return ""
 

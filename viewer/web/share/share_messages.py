@@ -1,8 +1,8 @@
 """The messages of the Share menu from page to server, within those of `luxel.viewer.web.shell.messages`.
 
 ``{"type": "share", "do": "start", "entry": "image", "options": {"size": "4K", "transparent": true}}``; ``do`` is one of
-ACTIONS. "look": the menu shows this entry with these options; "cancel", "download" and "dismiss" have ``job``, its id,
-instead of entry and options.
+ACTIONS. "look": the menu shows this entry with these options, and asks for what has changed; "cancel", "download" and
+"dismiss" have ``job``, its id, instead of entry and options.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-ACTIONS = ("look", "close", "start", "cancel", "download", "dismiss")
+ACTIONS = ("look", "start", "cancel", "download", "dismiss")
 MAX_OPTIONS = 16
 MAX_TEXT = 100  # characters of a name or a value
 

@@ -116,12 +116,11 @@ class PageShell:
         }
 
     def report(self, report: StreamReport) -> None:
-        """Sends the state if it has changed, and what the Share menu shows."""
+        """Sends the state if it has changed."""
         state = self.state(report)
         if state != self._state:
             self._state = state
             self._send(state)
-        self._page.share.refresh()
 
     def receive(self, message: ShellMessage) -> None:
         """Does what the page asks for; called in a thread, one message at a time."""

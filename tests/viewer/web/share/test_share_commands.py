@@ -170,3 +170,13 @@ def offers(opened: Any) -> dict[str, Any]:
     opened.page.share.receive(ShareMessage("look", "image", {}))
     entries = next(message["entries"] for message in sent if message["type"] == "share")
     return {entry["name"]: entry for entry in entries}
+
+
+def test_a_link_excludes_other_cameras(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    link = "position=3,0,1&target=0,0,0&up=0,0,1&fov=0.9"
+    out = tmp_path / "view.png"
+    words = ["render", str(run), "--view", f"http://127.0.0.1:8080/#{link}", "--out", str(out)]
+    assert main([*words, "--at", "photographs"]) != 0
+    assert "--view, --path and --at exclude each other." in capsys.readouterr().err
+    assert main([*words, "--height", "18"]) == 0
+    assert imageio.imread(out).shape == (18, 32, 3)

@@ -5,6 +5,7 @@ import { iconButton } from "./icons.js";
 import { element } from "./status.js";
 
 const TICK = 500; // ms between looks at the clock
+const LOOK_EVERY = 4; // ticks between questions for what has changed
 const MOVES = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 };
 const STATES = { waiting: "waiting for the files before it", cancelled: "cancelled", failed: "failed" };
 
@@ -28,6 +29,8 @@ export class Share {
   #values = {}; // by entry and option
   #jobs = new Map(); // by id: {job, at, row}
   #before = null; // what had the focus
+  #saidOfCommand = false; // whether the problem shown is that of the options
+  #ticks = 0;
   #opener;
 
   // parent: the layer over the image; send: sends a message to the server; copyLink: copies the link of the view; notify:
@@ -97,7 +100,6 @@ export class Share {
     if (!this.isOpen) return;
     this.#root.hidden = true;
     this.#opener?.setAttribute("aria-expanded", "false");
-    this.#send({ type: "share", do: "close" });
     const back = this.#before?.isConnected && this.#before !== document.body ? this.#before : this.#opener;
     back?.focus();
   }
@@ -109,7 +111,8 @@ export class Share {
     else if (message.type === "share-open") this.open(message.entry);
     else if (message.entry === this.#chosen && message.type === "share-command") {
       this.#command.show(message.command, message.note);
-      this.#say(message.problem);
+      if (message.problem || this.#saidOfCommand) this.#say(message.problem);
+      this.#saidOfCommand = Boolean(message.problem);
     } else if (message.entry === this.#chosen) this.#say(message.problem);
   }
 
@@ -248,6 +251,7 @@ export class Share {
 
   #tick() {
     if (!this.isOpen) return;
+    if (++this.#ticks % LOOK_EVERY === 0 && document.visibilityState === "visible") this.#look();
     for (const { job, at, row } of this.#jobs.values()) row.show(job, (performance.now() - at) / 1e3);
   }
 }
