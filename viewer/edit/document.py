@@ -81,8 +81,9 @@ class Document:
 
     @property
     def edited(self) -> bool:
-        """Whether rows were deleted or changed since the scene was opened, even if that was taken back."""
-        return self.state.scene is not self._opened or bool(self.state.masks["deleted"].any())
+        """Whether rows are deleted or have been changed since the scene was opened."""
+        changed = self.state.scene is not self._opened or bool(self.state.masks["deleted"].any())
+        return changed and len(self.history.undo_titles) > 0
 
     @property
     def numbers(self) -> dict[str, int]:

@@ -68,6 +68,10 @@ def open_session(
         measured_in=run_of_result(path),
         trained_on=len(opened.train) if opened else None,
         source=path.resolve(),
+        source_options=(
+            *(("--scene-axes", axes) if axes else ()),
+            *(("--keep-non-finite",) if keep_non_finite else ()),
+        ),
         capture=None if capture is None else capture.resolve(),
         **_appearance(opened, scene),
     )

@@ -54,6 +54,7 @@ class Session(Protocol):
         share_of_time: largest fraction of wall time that rendering may take from training, in (0, 1].
         folder: of the run, where tools may save files; None: there is no run folder.
         source: run folder or file that it was opened from; None: it is not known.
+        source_options: with which commands open it alike.
         capture: whose cameras it has instead of those that the run names; None: those of the run.
         seconds_per_pixel: what the last image of any page cost; 0: there was none. A page's first image is sized by it.
     """
@@ -71,6 +72,7 @@ class Session(Protocol):
     share_of_time: float
     folder: Path | None
     source: Path | None
+    source_options: tuple[str, ...]
     capture: Path | None
     seconds_per_pixel: float
 
@@ -120,7 +122,7 @@ class StaticSession:
         trained_on: how many of the views, from the first on, the scene was trained on; None: all.
         name: title of the page.
         times: see Session; by default those of the views where they differ, else of the scene itself.
-        up, front, background, antialiased, folder, source, capture: see Session.
+        up, front, background, antialiased, folder, source, source_options, capture: see Session.
         measured_in: folder of the run whose measurements (`luxel.scenes.measuring`) it has; None: ``folder``.
     """
 
@@ -143,6 +145,7 @@ class StaticSession:
         trained_on: int | None = None,
         measured_in: Path | None = None,
         source: Path | None = None,
+        source_options: tuple[str, ...] = (),
         capture: Path | None = None,
     ) -> None:
         self.name, self.up, self.front, self.background = name, up, front, background
@@ -150,7 +153,7 @@ class StaticSession:
         self.training_views: Sequence[View] = self.views[:trained_on]
         self.antialiased, self.folder = antialiased, folder
         self.measured_in = measured_in or folder
-        self.source, self.capture = source or folder, capture
+        self.source, self.source_options, self.capture = source or folder, source_options, capture
         self.share_of_time = 1.0
         self.version = 0
         self.about, self.primitives = scene.about, class_of_primitives(scene)
@@ -234,6 +237,7 @@ class TrainingSession:
         self.notices = notices
         self.trainer, self.folder, self.measured_in = trainer, folder, folder
         self.source: Path | None = folder
+        self.source_options: tuple[str, ...] = ()
         self.capture: Path | None = None
         self.name, self.up, self.front, self.background = name, up, front, background
         self.views: Sequence[View] = list(views)

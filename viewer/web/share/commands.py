@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 
 from luxel.viewer.web.session import Session, StaticSession, TrainingSession
 
@@ -13,21 +12,18 @@ def is_single(session: Session) -> bool:
     return isinstance(session, StaticSession | TrainingSession)
 
 
-def source_of(session: Session) -> Path | None:
-    """The run folder or file of a session, as commands open it; None: it is not known."""
-    return session.source
-
-
-def command_line(name: str, scene: Path, *options: object) -> str:
-    """A line for a shell.
+def command_line(name: str, session: Session, *options: object) -> str:
+    """A line for a shell that opens the scene of a session as it was opened; empty where no command can.
 
     Args:
         name: of the command of luxel.
-        scene: that it opens.
-        options: further words; None is left out.
+        session: of one scene.
+        options: further words.
     """
-    words = ["luxel", name, str(scene), *(str(option) for option in options if option is not None)]
-    return shlex.join(words)
+    if session.source is None or not is_single(session):
+        return ""
+    words = ["luxel", name, session.source, *session.source_options, *options]
+    return shlex.join(str(word) for word in words)
 
 
 def of_capture(session: Session) -> tuple[object, ...]:

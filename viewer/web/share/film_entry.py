@@ -10,7 +10,7 @@ from luxel.scenes.paths import CameraPath, path_json, resized
 from luxel.viewer.films.film_format import FORMATS, FilmOptions, check_options
 from luxel.viewer.web.camera_path.path_video import write_page_film
 from luxel.viewer.web.page import Page
-from luxel.viewer.web.share.commands import command_line, is_single, source_of
+from luxel.viewer.web.share.commands import command_line
 from luxel.viewer.web.share.plan import Chosen, Offer, Option, Plan, Work, choices
 from luxel.viewer.web.share.scene_snapshot import difference_of_command
 
@@ -47,6 +47,7 @@ class FilmEntry:
     def plan(self, page: Page, chosen: Chosen) -> Plan:
         """A film of the path as it is now."""
         values = choices(self.offer(page), chosen)
+        session = page.session
         name, suffix = str(values["name"]), str(values["format"])
         path = page.share.path(float(str(values["rate"])))
         if (size := SIZES.get(str(values["size"]))) is not None:
@@ -56,24 +57,19 @@ class FilmEntry:
 
         def begin() -> Work:
             def work(file: Path, report: Callable[[float], None], cancelled: Callable[[], bool]) -> str:
-                frames = write_page_film(page.session, path, settings, file, report)
+                frames = write_page_film(session, path, settings, file, report)
                 return f"{frames} frames, {frames / path.fps:.3g} s."
 
             return work
 
-        source = source_of(page.session)
-        named = source if is_single(page.session) else None
-
         def command(companion: Path | None) -> str:
-            if named is None:
-                return ""
-            json = companion or Path(f"{name}.json")
-            return command_line("render", named, "--path", json, "--out", name + suffix)
+            json = companion or f"{name}.json"
+            return command_line("render", session, "--path", json, "--out", name + suffix)
 
         notes = [difference_of_command(page)]
         if settings.output != "colour":
             notes.append("The command writes colours.")
-        if page.session.folder is None:
+        if session.folder is None:
             notes.append("Download the path first: Camera path, Download.")
         return Plan(
             self.name,
@@ -82,8 +78,8 @@ class FilmEntry:
             suffix,
             begin,
             command,
-            " ".join(filter(None, notes)) if named is not None else "",
-            companion=(".json", _as_json(page, path)) if page.session.folder is not None else None,
+            " ".join(filter(None, notes)) if command(None) else "",
+            companion=(".json", _as_json(page, path)) if session.folder is not None else None,
         )
 
 

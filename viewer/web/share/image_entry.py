@@ -13,7 +13,7 @@ from luxel.viewer.web.images.still_image import MAX_SIDE, write_page_still
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.page import Page
 from luxel.viewer.web.shading.shading import DisplaySettings
-from luxel.viewer.web.share.commands import command_line, is_single, source_of
+from luxel.viewer.web.share.commands import command_line, is_single
 from luxel.viewer.web.share.plan import Chosen, Offer, Option, Plan, Work, choices
 from luxel.viewer.web.share.scene_snapshot import difference_of_command
 
@@ -100,8 +100,8 @@ def _command(
     out: str,
 ) -> tuple[str, str]:
     """The command and what sets it apart from the image."""
-    session, source = page.session, source_of(page.session)
-    if source is None or not is_single(session):
+    session = page.session
+    if not command_line("render", session):
         return "", "There is no command for this scene: it is not that of one file or run."
     if settings.output != "colour":
         return (
@@ -109,13 +109,13 @@ def _command(
             f"There is no command: `luxel render` writes colours, and the page shows {settings.output}.",
         )
     if session.about.flat:
-        command = command_line("render", source, "--out", out)
+        command = command_line("render", session, "--out", out)
         return command, "The command writes the whole image, in its own size."
     background = None if transparent else BACKGROUNDS.get(settings.background)
     time = page.stream.time if session.times is not None else None
     command = command_line(
         "render",
-        source,
+        session,
         *("--view", "#" + encode_view(pose.camera(*size), time)),
         *("--width", size[0], "--height", size[1]),
         *(("--background", background) if background else ()),

@@ -15,7 +15,7 @@ from luxel.viewer.exports.mesh_export import SPACINGS, seen_surface, write_field
 from luxel.viewer.exports.mesh_options import MeshFinish
 from luxel.viewer.web.page import Page
 from luxel.viewer.web.session import Session
-from luxel.viewer.web.share.commands import command_line, is_single, of_capture, source_of
+from luxel.viewer.web.share.commands import command_line, is_single, of_capture
 from luxel.viewer.web.share.coordinate_options import (
     chosen_coordinates,
     coordinate_options,
@@ -77,7 +77,7 @@ class MeshEntry:
                 field = scene.part(Application)
             self._surface = field is not None and field.exports_surface()
         if not self._surface:
-            return "This scene has no surface of which a mesh could be written."
+            return "A mesh is made of primitives or of a field with a surface: this scene is neither."
         return ""
 
     def plan(self, page: Page, chosen: Chosen) -> Plan:
@@ -93,11 +93,11 @@ class MeshEntry:
                 return _of_field(page, values, resolution)
             return _of_primitives(page, values, resolution, part, moment)
 
-        source, command = source_of(session), ""
-        if source is not None and (_known_cameras(session) or not _needs_cameras(page)):
+        command = ""
+        if _known_cameras(session) or not _needs_cameras(page):
             words = [*of_capture(session), "--mesh", *(("--resolution", cells) if resolution else ())]
             words += [*(("--time", f"{moment:.9g}") if moment is not None else ()), *coordinate_words(values)]
-            command = command_line("export", source, *words, "--out", name + suffix)
+            command = command_line("export", session, *words, "--out", name + suffix)
         note = difference_of_command(page, part) if command and has_primitives(page) else ""
         return Plan(self.name, f"Mesh, {suffix}", name, suffix, begin, lambda _: command, note)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from luxel.viewer.reports.evaluation_report import PAGE, RECORD
 from luxel.viewer.web.page import Page
-from luxel.viewer.web.share.commands import command_line, of_capture, source_of
+from luxel.viewer.web.share.commands import command_line, of_capture
 from luxel.viewer.web.share.jobs import ShareJobs
 from luxel.viewer.web.share.plan import Chosen, Offer, Option, Plan, Work, choices
 from luxel.viewer.web.share.shared_files import IMAGES
@@ -27,10 +27,10 @@ class ReportEntry:
         """The report, where there is one."""
         files = report_files(page.session.folder)
         if not files:
-            source = page.session.folder
-            how = f" `{command_line('eval', source)}` makes one." if source is not None else ""
-            what = "This run has no report yet." if source is not None else "Only runs have a report."
-            return Offer(problem=what + how)
+            if page.session.folder is None:
+                return Offer(problem="Only runs have a report.")
+            how = f"`{command_line('eval', page.session)}` makes one."
+            return Offer(problem=f"This run has no report yet. {how}")
         stamp = files[PAGE].stat().st_mtime_ns
         address = ShareJobs.of(page.session).files.keep("report", stamp, files, PAGE, IMAGES)
         options = (Option("name", "Name", "report"),)
@@ -52,8 +52,7 @@ class ReportEntry:
 
             return work
 
-        source = source_of(page.session)
-        command = "" if source is None else command_line("eval", source, *of_capture(page.session))
+        command = command_line("eval", page.session, *of_capture(page.session))
         note = "The command evaluates the run anew and writes the report into its folder." if command else ""
         return Plan(self.name, "Report", name, ".zip", begin, lambda _: command, note)
 

@@ -12,7 +12,7 @@ from luxel.scenes import save_scene
 from luxel.scenes.files.registry import formats_for, writable_suffixes
 from luxel.scenes.files.scene_files import lost_by
 from luxel.viewer.web.page import Page
-from luxel.viewer.web.share.commands import command_line, source_of
+from luxel.viewer.web.share.commands import command_line
 from luxel.viewer.web.share.coordinate_options import (
     chosen_coordinates,
     coordinate_options,
@@ -59,9 +59,9 @@ class SceneEntry:
             options.append(Option("half", "Half precision, half as large", False, when={"format": halves}))
         options += coordinate_options(page.session)
         options.append(Option("name", "Name", "scene"))
-        about = f"The {page.session.about.noun} for other programs, in {parts[0][1]}'s coordinates."
+        about = f"The {page.session.about.noun} for other programs."
         if page.session.trains:
-            about = f"The {page.session.about.noun} as they are at this step."
+            about = f"The {page.session.about.noun} as they are at this step, for other programs."
         return Offer(tuple(options), start="Save scene", about=about)
 
     def plan(self, page: Page, chosen: Chosen) -> Plan:
@@ -87,12 +87,9 @@ class SceneEntry:
 
             return work
 
-        source, command = source_of(page.session), ""
-        if source is not None:
-            words = [*(("--time", f"{moment:.9g}") if moment is not None else ()), *coordinate_words(values)]
-            command = command_line(
-                "export", source, *words, *(("--half",) if half else ()), "--out", f"{name}{suffix}"
-            )
+        time = () if moment is None else ("--time", f"{moment:.9g}")
+        words = [*time, *coordinate_words(values), *(("--half",) if half else ())]
+        command = command_line("export", page.session, *words, "--out", f"{name}{suffix}")
         return Plan(
             self.name,
             f"Scene file, {suffix}",

@@ -16,7 +16,7 @@ from luxel.viewer.exports.coordinates import Coordinates
 from luxel.viewer.exports.page_settings import run_background
 from luxel.viewer.web.page import Page
 from luxel.viewer.web.session import Session
-from luxel.viewer.web.share.commands import command_line, source_of
+from luxel.viewer.web.share.commands import command_line
 from luxel.viewer.web.share.coordinate_options import chosen_coordinates
 from luxel.viewer.web.share.plan import Chosen, Offer, Option, Plan, Work, choices
 from luxel.viewer.web.share.scene_snapshot import (
@@ -70,10 +70,8 @@ class WebPageEntry:
 
             return work
 
-        source, command = source_of(session), ""
-        if source is not None:
-            time = () if moment is None else ("--time", f"{moment:.9g}")
-            command = command_line("export", source, *time, "--out", name + SUFFIX)
+        time = () if moment is None else ("--time", f"{moment:.9g}")
+        command = command_line("export", session, *time, "--out", name + SUFFIX)
         return Plan(
             self.name,
             "Web page",

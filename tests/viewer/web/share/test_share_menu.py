@@ -32,6 +32,7 @@ from luxel.viewer.web.offline import open_offline_page
 from luxel.viewer.web.pair.session import PairSession
 from luxel.viewer.web.panels.show import ShowPanel
 from luxel.viewer.web.share.jobs import Job, ShareJobs
+from luxel.viewer.web.share.shared_files import SCRIPTED
 from luxel.viewer.web.shell.messages import parse_shell
 from luxel.viewer.web.shell.page_shell import PageShell
 

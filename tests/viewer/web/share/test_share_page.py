@@ -1,4 +1,4 @@
-"""The Share menu in a real browser: by keys, with downloads of each kind, over a reload, and what an opened page can."""
+"""The Share menu in a real browser: by keys, with downloads of each kind, over a reload, and an opened page."""
 
 from __future__ import annotations
 
