@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,11 +18,16 @@ from page_driver import FakeTrainerRunning, ball, ring, until
 from shown import StaticSession, TrainingSession, ViewerApp, side_of
 
 from luxel.render.errors import LuxelError
-from luxel.render.geometry.camera import Camera
-from luxel.render.primitives import Gaussians
+from luxel.render.fields.config import defaults
+from luxel.render.fields.image import ImageField
+from luxel.render.fields.sdf import SdfField
+from luxel.render.geometry.camera import Camera, Points
+from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
 from luxel.scenes import load_primitives, save_scene
+from luxel.scenes.files.meshes.mesh_files import read_mesh
 from luxel.scenes.measuring import operations
 from luxel.scenes.measuring.measurements import UPRIGHT
+from luxel.viewer.cli import main
 from luxel.viewer.edit import operations as edits
 from luxel.viewer.films.view_link import decode_view, encode_view
 from luxel.viewer.measure.shared_measurements import SharedMeasurements
@@ -317,3 +323,71 @@ def test_shared_files_need_the_token_of_the_viewer(tmp_path: Path) -> None:
         assert answer.getheader("Content-Security-Policy") == SCRIPTED
         assert get(link.replace("page.html", "other.html"), cookie)[0].status == 404
         assert get("/luxel/shared/guess/page.html", cookie)[0].status == 404
+
+
+def test_a_dynamic_scene_is_written_as_a_whole_or_at_a_time(
+    menu_of: Callable[..., Menu],
+    carousel: Callable[..., Gaussians4d],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    save_scene(tmp_path / "carousel.safetensors", carousel())
+    menu = menu_of(StaticSession(carousel(), source=tmp_path / "carousel.safetensors"))
+    menu.page.seek(0.4)
+    offer = menu.offers()["scene"]
+    assert values_of(offer, "format") == [".ply", ".safetensors"] and ".splat" in values_of(
+        offer, "still_format"
+    )
+    monkeypatch.chdir(tmp_path)
+    for entry, options in (
+        ("scene", {"times": "all", "format": ".ply"}),
+        ("scene", {"times": "this", "still_format": ".splat", "name": "still"}),
+        ("page", {}),
+    ):
+        job = menu.made(entry, **options)
+        assert main(shlex.split(job.describe()["command"])[1:]) == 0
+        assert (tmp_path / str(job.describe()["file"])).read_bytes() == job.file.read_bytes()  # pyright: ignore[reportOptionalMemberAccess]
+    assert "--time 0.4" in job.describe()["command"]
+    assert "time=0.4" in menu.command("image")["command"]
+
+
+def test_meshes_of_convexes_and_of_fields(
+    menu_of: Callable[..., Menu], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = np.random.default_rng(2)
+    rgb = generator.integers(0, 255, (12, 3), np.uint8)
+    scene = Convexes.from_points(Points(generator.normal(size=(12, 3)).astype(np.float32), rgb), opacity=0.9)
+    save_scene(tmp_path / "hulls.ply", scene)
+    menu = menu_of(StaticSession(scene, source=tmp_path / "hulls.ply"))
+    offers = menu.offers()
+    assert "shows Gaussians" in offers["page"]["problem"] and not offers["mesh"]["problem"]
+    job = menu.made("mesh", format=".ply")
+    assert "12 convexes as" in job.message
+    monkeypatch.chdir(tmp_path)
+    assert main(shlex.split(job.describe()["command"])[1:]) == 0
+    assert (tmp_path / "mesh.ply").read_bytes() == job.file.read_bytes()  # pyright: ignore[reportOptionalMemberAccess]
+
+    field = SdfField(replace(defaults("sdf"), log2_entries=8))
+    field.field = Ball()  # pyright: ignore[reportAttributeAccessIssue]
+    black = lambda _, camera, background: torch.zeros(camera.height, camera.width, 3)  # noqa: E731
+    monkeypatch.setattr(SdfField, "render", black)  # which needs the network
+    menu = menu_of(StaticSession(field))
+    offers = menu.offers()
+    assert "no primitives" in offers["scene"]["problem"] and not offers["mesh"]["problem"]
+    assert len(read_mesh(str(menu.made("mesh", cells="128", format=".ply").file)).faces) > 1000
+    flat = menu_of(
+        StaticSession(ImageField(replace(defaults("image"), log2_entries=8)), source=tmp_path / "run")
+    )
+    assert "neither" in flat.offers()["mesh"]["problem"]
+    assert "in its own size" in flat.command("image")["note"]
+
+
+class Ball(torch.nn.Module):
+    """An exact distance in place of a network."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.radius = torch.nn.Parameter(torch.tensor(0.4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x - 0.5).norm(dim=-1, keepdim=True) - self.radius
