@@ -14,7 +14,6 @@ import numpy as np
 
 from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import Camera
-from luxel.render.geometry.lens_views import vertical_field
 
 MAX_COORDINATE = 1e9
 MAX_LENGTH = 2000  # characters
@@ -46,19 +45,19 @@ class LinkedView:
         )
 
 
-def encode_view(camera: Camera, time: float | None = None) -> str:
-    """The fragment of a camera's view.
+def encode_view(position: np.ndarray, rotation: np.ndarray, fov_y: float, time: float | None = None) -> str:
+    """The fragment of a view.
 
     Args:
-        camera: a pinhole with its principal point in the middle.
+        position: camera centre, world coordinates, float64 [3].
+        rotation: camera axes in the world as columns, float64 [3, 3].
+        fov_y: vertical field of view, radians.
         time: of a dynamic scene; None: there is none.
     """
-    matrix = camera.cam_to_world.detach().cpu().double().numpy()
-    position, forward = matrix[:3, 3], matrix[:3, 2]
     distance = max(1.0, float(np.abs(position).max()))  # so that the digits of the target suffice
-    vectors = {"position": position, "target": position + distance * forward, "up": -matrix[:3, 1]}
+    vectors = {"position": position, "target": position + distance * rotation[:, 2], "up": -rotation[:, 1]}
     parts = [f"{name}={','.join(map(_short, vector))}" for name, vector in vectors.items()]
-    parts.append(f"fov={vertical_field(camera):.7g}")
+    parts.append(f"fov={fov_y:.8g}")
     return "&".join(parts if time is None else [*parts, f"time={time:.9g}"])
 
 

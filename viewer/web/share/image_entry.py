@@ -116,7 +116,7 @@ def _command(
     command = command_line(
         "render",
         session,
-        *("--view", "#" + encode_view(pose.camera(*size), time)),
+        *("--view", "#" + encode_view(pose.position, pose.rotation, pose.fov_y, time)),
         *("--width", size[0], "--height", size[1]),
         *(("--background", background) if background else ()),
         *(("--transparent",) if transparent else ()),

@@ -276,9 +276,11 @@ def test_a_link_is_the_view_that_it_was_made_of() -> None:
     camera = Camera.look_at(
         (1e4, 2.0, -3.0), (1e4 + 1, 2.5, -2.0), (0.1, 0.2, 1.0), fov_y=1.234, width=64, height=48
     )
-    link = encode_view(camera, 0.25)
+    pose = Pose.of_camera(camera)
+    link = encode_view(pose.position, pose.rotation, pose.fov_y, 0.25)
     view = decode_view(f"http://127.0.0.1:8080/#{link}&output=depth")
-    assert view.time == 0.25 and decode_view(encode_view(camera)).time is None
+    assert view.time == 0.25
+    assert decode_view(encode_view(pose.position, pose.rotation, pose.fov_y)).time is None
     again = view.camera(64, 48)
     assert torch.allclose(again.world_to_cam[:3, :3], camera.world_to_cam[:3, :3], atol=1e-4)
     assert torch.allclose(again.intrinsics, camera.intrinsics, rtol=1e-6)

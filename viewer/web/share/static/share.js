@@ -17,6 +17,7 @@ export class Share {
   #tabs = element("div", "luxel-share-tabs");
   #panel = element("div", "luxel-share-panel");
   #files = element("ul", "luxel-share-files");
+  #ended = element("div", "luxel-share-spoken"); // for screen readers: which job has ended
   #about = element("p", "", this.#panel);
   #form = element("form", "", this.#panel);
   #problem = element("p", "luxel-share-problem", this.#panel);
@@ -62,7 +63,8 @@ export class Share {
     this.#files.setAttribute("aria-label", "Files");
     const body = element("div", "luxel-share-body", this.#root);
     body.append(this.#tabs, this.#panel);
-    this.#root.append(this.#files);
+    this.#ended.setAttribute("role", "status");
+    this.#root.append(this.#files, this.#ended);
     parent.append(this.#root);
     this.#form.addEventListener("submit", (event) => event.preventDefault() || this.#begin());
     for (const kind of ["input", "change"]) this.#form.addEventListener(kind, () => this.#changed());
@@ -242,11 +244,18 @@ export class Share {
       this.#jobs.set(job.id, entry);
       if (!known) this.#files.prepend(entry.row.root);
       entry.row.show(job, 0);
-      if (known && known.job.state !== job.state && !this.isOpen && ["done", "failed"].includes(job.state))
-        this.#notify(job.state === "done" ? `${job.file} is ready: Share (Y)` : `${job.title} failed: Share (Y) says why`);
+      if (!known && !job.share && this.isOpen) entry.row.root.scrollIntoView({ block: "nearest" });
+      if (known && known.job.state !== job.state && ["done", "failed"].includes(job.state)) this.#end(job);
     }
     this.#files.hidden = jobs.length === 0;
     this.#opener?.classList.toggle("luxel-share-busy", jobs.some(({ state }) => state === "running"));
+  }
+
+  // Says that a job has ended, here or on the image.
+  #end({ state, file, title }) {
+    const text = state === "done" ? `${file} is ready` : `${title} failed`;
+    this.#ended.textContent = text;
+    if (!this.isOpen) this.#notify(`${text}: see Share (Y)`);
   }
 
   #tick() {
@@ -293,7 +302,6 @@ class Row {
   #command = "";
 
   constructor(act) {
-    this.#text.setAttribute("role", "status");
     this.#bar.setAttribute("role", "progressbar");
     this.#bar.setAttribute("aria-valuemin", "0");
     this.#bar.setAttribute("aria-valuemax", "100");
