@@ -28,7 +28,7 @@ from luxel.scenes.loading.run_results import has_capture
 from luxel.viewer.exports.coordinates import Coordinates
 from luxel.viewer.exports.mesh_options import MeshFinish
 from luxel.viewer.progress import opening
-from luxel.viewer.scene_loading.capture_options import load_origin
+from luxel.viewer.scene_loading.capture_options import Origin, load_origin
 from luxel.viewer.scene_loading.learned_views import refined_views
 from luxel.viewer.scene_loading.scene_facts import as_shift, as_up
 
@@ -114,13 +114,13 @@ def write_surface(
     """Writes the surface that the images' cameras see of a scene; returns what was written, in words.
 
     Args:
-        run: folder of the run, of whose capture the cameras are.
+        run: folder of the run, of whose capture the cameras are; or a scene file.
         out: file to write.
         scene: all or some of its primitives, static.
         device: that renders and fuses.
         resolution: see `finished_surface`; None: 512, or 256 without a GPU.
         finish: what is done with the surface.
-        capture_path: of the capture, instead of the one that the run names.
+        capture_path: of the capture, instead of the one that the run names; a scene file names none.
         coordinates: of the file.
         facts: of the scene; where it has no up direction, that of the capture is written.
         world: write the coordinates of the world, see `in_world`.
@@ -139,8 +139,13 @@ def write_surface(
         known = read_config(run)[0].antialiased if has_config(run) else facts.antialiased
         render["antialiased"] = bool(known)
     with opening("opening the capture") as on_progress:
-        capture = load_origin(run, capture_path).open(on_progress)
-        cameras = [view.camera for view in (*refined_views(run, capture), *capture.test)]
+        if has_config(run):
+            capture = load_origin(run, capture_path).open(on_progress)
+            views = refined_views(run, capture)
+        else:
+            capture = Origin(str(capture_path), shift=facts.shift or (0.0, 0.0, 0.0)).open(on_progress)
+            views = capture.train
+        cameras = [view.camera for view in (*views, *capture.test)]
         mesh = seen_surface(
             scene.to(device),
             cameras,

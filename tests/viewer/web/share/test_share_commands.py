@@ -180,3 +180,19 @@ def test_a_link_excludes_other_cameras(run: Path, tmp_path: Path, capsys: pytest
     assert "--view, --path and --at exclude each other." in capsys.readouterr().err
     assert main([*words, "--height", "18"]) == 0
     assert imageio.imread(out).shape == (18, 32, 3)
+
+
+def test_the_command_of_a_scene_file_names_its_capture(
+    run: Path, toy_capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    own = tmp_path / "own.ply"
+    own.write_bytes((run / "scene.ply").read_bytes())
+    session = open_session(own, torch.device("cpu"), capture=toy_capture, axes="RDF")
+    with ViewerApp(session, port=0, panels=()) as app:
+        opened = open_offline_page(app, Pose.of_camera(session.views[0].camera), width=32, height=24)
+        job = made(opened, "mesh", format=".ply", cells="128")
+        words = job.describe()["command"]
+        assert f"--scene-axes RDF --capture {toy_capture}" in words
+        mesh = read_mesh(repeated(job, tmp_path, monkeypatch))
+        assert f"{len(mesh.faces):,} triangles" in job.message
