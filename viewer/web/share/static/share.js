@@ -32,6 +32,7 @@ export class Share {
   #before = null; // what had the focus
   #saidOfCommand = false; // whether the problem shown is that of the options
   #ticks = 0;
+  #opening = false; // whether the entry gets the focus as soon as it is there
   #opener;
 
   // parent: the layer over the image; send: sends a message to the server; copyLink: copies the link of the view; notify:
@@ -95,6 +96,7 @@ export class Share {
     this.#root.hidden = false;
     this.#opener?.setAttribute("aria-expanded", "true");
     this.#choose(entry || this.#chosen || "image");
+    this.#opening = this.#selected() === null; // they come from the server
     this.#selected()?.focus();
   }
 
@@ -128,7 +130,8 @@ export class Share {
     const names = entries.map(({ name }) => name).join();
     if (this.#tabs.dataset.names !== names) {
       this.#tabs.dataset.names = names;
-      const focused = this.#tabs.contains(document.activeElement) || document.activeElement === document.body;
+      const focused = this.#opening || this.#tabs.contains(document.activeElement);
+      this.#opening = false;
       this.#tabs.replaceChildren(...entries.map((entry) => this.#tab(entry)));
       this.#show();
       if (this.isOpen && focused) this.#selected()?.focus();
