@@ -152,6 +152,7 @@ class ViewerApp:
         self._first_image: FirstImage | None = None
         self._memory = FreeMemory()
         self._done = threading.Event()
+        self._serving = False  # whether it holds the jobs of the session
 
     def start(self) -> str:
         """Starts serving.
@@ -165,6 +166,8 @@ class ViewerApp:
         if self._server is not None:
             return self.url
         limit_heaps()
+        self._serving = True
+        ShareJobs.of(self.session).hold()
         with self.session.borrow() as scene:
             session = self.session
             self.extent = find_extent(session.views, scene.centres, session.up, session.front)
@@ -209,7 +212,7 @@ class ViewerApp:
         images = {} if self._first_image is None else {FIRST_IMAGE_PATH: self._first_image.answer}
         head = head_of(self.session, self.extent)
         scripts = (STROKE_SCRIPTS, SHELL_SCRIPTS, SHARE_SCRIPTS)
-        shared = {SHARED_PATH: ShareJobs.of(self.session).files.answer}
+        shared = {SHARED_PATH: lambda path: ShareJobs.of(self.session).files.answer(path)}
         return Routes(self._streams, servers, scripts, images, head, shared)
 
     def _set_up(self, server: _Server) -> None:
@@ -327,7 +330,9 @@ class ViewerApp:
             panel.detach()
         self._shared = []
         self._shells.close()
-        ShareJobs.of(self.session).close()
+        if self._serving:
+            self._serving = False
+            ShareJobs.of(self.session).release()
         if self._first_image is not None:
             self._first_image.close()
         if self.guard is not None:

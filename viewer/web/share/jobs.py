@@ -119,6 +119,7 @@ class ShareJobs:
         self._estimates = Estimates()
         self.files = SharedFiles()
         self._closed = False
+        self._viewers = 0
 
     @staticmethod
     def of(session: Session) -> ShareJobs:
@@ -189,6 +190,19 @@ class ShareJobs:
         """The reverse of `on_change`."""
         with self._lock:
             self._callbacks = [each for each in self._callbacks if each != callback]
+
+    def hold(self) -> None:
+        """Another viewer serves the session."""
+        with self._lock:
+            self._viewers += 1
+
+    def release(self) -> None:
+        """The reverse of `hold`: without a viewer the jobs are closed."""
+        with self._lock:
+            self._viewers -= 1
+            last = self._viewers == 0
+        if last:
+            self.close()
 
     def close(self, wait: float = 2.0) -> None:
         """Cancels all jobs and deletes files outside of a run folder; returns after at most ``wait`` seconds."""

@@ -393,3 +393,14 @@ class Ball(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return (x - 0.5).norm(dim=-1, keepdim=True) - self.radius
+
+
+def test_jobs_go_on_while_another_viewer_serves_the_scene() -> None:
+    session = StaticSession(ball())
+    with ViewerApp(session, port=0, panels=()):
+        jobs = ShareJobs.of(session)
+        with ViewerApp(session, port=0, panels=()) as other:
+            assert ShareJobs.of(session) is jobs
+        other.stop()
+        assert ShareJobs.of(session) is jobs
+    assert ShareJobs.of(session) is not jobs
