@@ -20,8 +20,8 @@ SMALL = """() => [...document.querySelectorAll("#root *, .luxel-shell *")]
   .filter((node) => node.checkVisibility() && [...node.childNodes].some((n) => n.nodeType === 3 && n.data.trim()))
   .filter((node) => !node.closest(".uplot, svg") && parseFloat(getComputedStyle(node).fontSize) < 12.9)
   .map((node) => node.outerHTML.slice(0, 120))"""
-LOW = """() => [...document.querySelectorAll("#root button, #root input, #root .luxel-heading, .luxel-buttons button,
-  .luxel-share :is(button, select, a, input)")]
+TARGETS = "#root :is(button, input, .luxel-heading), .luxel-buttons button, .luxel-share :is(button, select, a, input)"
+LOW = f"""() => [...document.querySelectorAll("{TARGETS}")]
   .filter((node) => node.checkVisibility() && node.type !== "checkbox" && node.getAttribute("tabindex") !== "-1")
   .filter((node) => node.getBoundingClientRect().height < 39.5)
   .map((node) => node.outerHTML.slice(0, 120))"""
