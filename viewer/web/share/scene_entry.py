@@ -23,6 +23,7 @@ from luxel.viewer.web.share.scene_snapshot import (
     SCENE,
     difference_of_command,
     has_primitives,
+    numbers_in,
     parts_to_write,
     sample_of,
     taken,
@@ -99,7 +100,7 @@ class SceneEntry:
             lambda _: command,
             difference_of_command(page, part) if command else "",
             rate=suffix,
-            units=int(page.session.status().get("count", 0)),
+            units=numbers_in(page),
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -84,6 +85,12 @@ def _part_of(document: Document, part: str) -> Parameters:
 
 
 def sample_of(page: Page) -> Parameters:
-    """Primitives of the class of the scene, none at all."""
+    """Primitives of the class and the degree of the scene, none at all."""
     kind: Any = page.session.primitives
-    return kind.empty()
+    return kind.empty(sh_degree=int(page.session.status().get("sh_degree", 3)))
+
+
+def numbers_in(page: Page) -> int:
+    """How many numbers the parameters of the scene are."""
+    each = sum(math.prod(tensor.shape[1:]) for tensor in sample_of(page).tensors().values())
+    return each * int(page.session.status().get("count", 0))

@@ -23,6 +23,7 @@ from luxel.viewer.web.share.scene_snapshot import (
     SCENE,
     difference_of_command,
     has_primitives,
+    numbers_in,
     parts_to_write,
     sample_of,
     taken,
@@ -81,7 +82,7 @@ class WebPageEntry:
             lambda _: command,
             difference_of_command(page, part) if command else "",
             rate=SUFFIX,
-            units=int(session.status().get("count", 0)),
+            units=numbers_in(page),
             policy=SCRIPTED,
         )
 

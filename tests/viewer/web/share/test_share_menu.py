@@ -138,6 +138,7 @@ def test_measured_scenes_are_written_upright_and_in_metres(menu_of: Callable[...
     names = {option["name"] for option in menu.offers("scene")["scene"]["options"]}
     assert {"upright", "metric"} <= names
     job = menu.made("scene", upright=True, metric=True)
+    assert job.plan.units == 250 * (3 + 4 + 3 + 1 + 3)
     written, own = load_primitives(str(job.file)), ball()
     assert isinstance(written, Gaussians)
     assert torch.allclose(written.means.norm(dim=1), 0.5 * own.means.norm(dim=1), atol=1e-5)
