@@ -9,8 +9,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from luxel.scenes.files.scene_format import SceneFacts
 from luxel.scenes.measuring.measurements import Measurements, Point
 from luxel.scenes.measuring.measurements_file import MeasurementsFile
+from luxel.viewer.scene_loading.scene_facts import as_up
 from luxel.viewer.shared_value import SharedValue
 from luxel.viewer.web.session import Session, StaticSession, TrainingSession
 
@@ -73,6 +75,19 @@ class SharedMeasurements(SharedValue[Measurements]):
 def is_measurable(session: Session) -> bool:
     """Whether a session has measurements: one scene, in space."""
     return isinstance(session, MeasurableSession) and not session.about.flat
+
+
+def known_facts(session: Session, measured: SharedMeasurements | None) -> SceneFacts:
+    """What is known of the scene of a session as files hold it, with the present measurements if it has such."""
+    about = session.about
+    antialiased = (session.antialiased or None) if about.antialiased is None else about.antialiased
+    facts = SceneFacts(antialiased, as_up(session.up), about.metres, about.shift)
+    return facts if measured is None else measured.present.over(facts)
+
+
+def measurements_of(session: Session) -> SharedMeasurements | None:
+    """The measurements of a session; None: it has none, see `is_measurable`."""
+    return SharedMeasurements.of(session) if is_measurable(session) else None
 
 
 def measured_up(session: Session) -> np.ndarray | None:

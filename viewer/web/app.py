@@ -22,7 +22,6 @@ from luxel.viewer.web.access.free_memory import FreeMemory, limit_heaps
 from luxel.viewer.web.access.guard import Guard, bind, is_loopback
 from luxel.viewer.web.access.limits import Limits
 from luxel.viewer.web.access.viser_events import make_buffers_safe
-from luxel.viewer.web.camera_path.film_jobs import FilmJobs
 from luxel.viewer.web.editing.stroke_messages import STROKE_PATH
 from luxel.viewer.web.editing.stroke_server import SCRIPTS_FOLDER as STROKE_SCRIPTS
 from luxel.viewer.web.editing.stroke_server import STROKES
@@ -41,6 +40,9 @@ from luxel.viewer.web.panels.panel import (
     open_shared_panels,
 )
 from luxel.viewer.web.session import Session
+from luxel.viewer.web.share.jobs import SCRIPTS_FOLDER as SHARE_SCRIPTS
+from luxel.viewer.web.share.jobs import ShareJobs
+from luxel.viewer.web.share.shared_files import SHARED_PATH
 from luxel.viewer.web.shell.messages import SHELL_PATH
 from luxel.viewer.web.shell.page_shell import PageShell
 from luxel.viewer.web.shell.report_files import REPORT_PATH, answer_report
@@ -155,6 +157,7 @@ class ViewerApp:
         self._first_image: FirstImage | None = None
         self._memory = FreeMemory()
         self._done = threading.Event()
+        self._serving = False  # whether it holds the jobs of the session
 
     def start(self) -> str:
         """Starts serving.
@@ -168,6 +171,8 @@ class ViewerApp:
         if self._server is not None:
             return self.url
         limit_heaps()
+        self._serving = True
+        ShareJobs.of(self.session).hold()
         with self.session.borrow() as scene:
             session = self.session
             self.extent = find_extent(session.views, scene.centres, session.up, session.front)
@@ -211,8 +216,12 @@ class ViewerApp:
         servers = {STROKE_PATH: STROKES, SHELL_PATH: self._shells}
         images = {} if self._first_image is None else {FIRST_IMAGE_PATH: self._first_image.answer}
         head = head_of(self.session, self.extent)
-        answers = {REPORT_PATH: lambda path: answer_report(self.session.run_end, path)}
-        return Routes(self._streams, servers, (STROKE_SCRIPTS, SHELL_SCRIPTS), images, head, answers)
+        scripts = (STROKE_SCRIPTS, SHELL_SCRIPTS, SHARE_SCRIPTS)
+        answers = {
+            SHARED_PATH: lambda path: ShareJobs.of(self.session).files.answer(path),
+            REPORT_PATH: lambda path: answer_report(self.session.run_end, path),
+        }
+        return Routes(self._streams, servers, scripts, images, head, answers)
 
     def _set_up(self, server: _Server) -> None:
         server.gui.configure_theme(
@@ -347,11 +356,13 @@ class ViewerApp:
             self._pages.clear()
         for page in pages:
             self._end(page, wait=1.0)  # a thread that renders while Python ends may crash it
-        FilmJobs.end(self.session, wait=1.0)
         for panel in self._shared:
             panel.detach()
         self._shared = []
         self._shells.close()
+        if self._serving:
+            self._serving = False
+            ShareJobs.of(self.session).release()
         if self._first_image is not None:
             self._first_image.close()
         if self.guard is not None:

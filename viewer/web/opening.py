@@ -71,6 +71,12 @@ def open_session(
         folder=home.resolve() if is_run(home) else None,
         measured_in=run_of_result(home),
         trained_on=len(opened.train) if opened else None,
+        source=path.resolve(),
+        source_options=(
+            *(("--scene-axes", axes) if axes else ()),
+            *(("--keep-non-finite",) if keep_non_finite else ()),
+        ),
+        capture=None if capture is None else capture.resolve(),
         **_appearance(opened, scene, path),
     )
 

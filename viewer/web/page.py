@@ -22,6 +22,7 @@ from luxel.viewer.web.images.thumbnails import Thumbnails
 from luxel.viewer.web.navigate import Pose, SceneExtent, focused, jump, place, start_pose, turn_up
 from luxel.viewer.web.session import Session
 from luxel.viewer.web.shading.shading import Sample
+from luxel.viewer.web.share.menu import Share
 from luxel.viewer.web.toolbar import Toolbar
 from luxel.viewer.web.transport.sinks import PageSink
 
@@ -64,6 +65,7 @@ class Page:
         toolbar: the tools on the image; panels add theirs.
         divider: the line on the image between what is compared.
         end_card: the card on the image about a training that has ended.
+        share: the menu that makes files of what the page shows.
         marks: outlines that a tool draws over the image.
         chosen_view: the view of the capture that lists and buttons of all panels mean.
         dark: whether the colours of the page are dark.
@@ -88,6 +90,7 @@ class Page:
         self.up = extent.up
         self.scene_up = extent.up if scene_up is None else scene_up
         self.selection_mode: Mode = "replace"
+        self.share = Share(self)
         self.dark = False
         self.toolbar, self.divider, self.marks = Toolbar(), Divider(), ImageMarks()
         self.end_card = EndCard(session, self.toolbar)

@@ -63,6 +63,9 @@ class Session(Protocol):
         antialiased: whether a page starts with Mip-Splatting's opacity compensation.
         share_of_time: largest fraction of wall time that rendering may take from training, in (0, 1].
         folder: of the run, where tools may save files; None: there is no run folder.
+        source: run folder or file that it was opened from; None: it is not known.
+        source_options: with which commands open it alike.
+        capture: whose cameras it has instead of those that the run names; None: those of the run.
         seconds_per_pixel: what the last image of any page cost; 0: there was none. A page's first image is sized by it.
     """
 
@@ -79,6 +82,9 @@ class Session(Protocol):
     antialiased: bool
     share_of_time: float
     folder: Path | None
+    source: Path | None
+    source_options: tuple[str, ...]
+    capture: Path | None
     seconds_per_pixel: float
 
     @property
@@ -142,7 +148,7 @@ class StaticSession:
         trained_on: how many of the views, from the first on, the scene was trained on; None: all.
         name: title of the page.
         times: see Session; by default those of the views where they differ, else of the scene itself.
-        up, front, background, free_background, antialiased, folder: see Session.
+        up, front, background, free_background, antialiased, folder, source, source_options, capture: see Session.
         measured_in: folder of the run whose measurements (`luxel.scenes.measuring`) it has; None: ``folder``.
 
     Attributes:
@@ -170,12 +176,16 @@ class StaticSession:
         folder: Path | None = None,
         trained_on: int | None = None,
         measured_in: Path | None = None,
+        source: Path | None = None,
+        source_options: tuple[str, ...] = (),
+        capture: Path | None = None,
     ) -> None:
         self.name, self.up, self.front, self.background = name, up, front, background
         self.views: Sequence[View] = list(views)
         self.training_views: Sequence[View] = self.views[:trained_on]
         self.antialiased, self.folder, self.free_background = antialiased, folder, free_background
         self.measured_in, self.objects_folder = measured_in or folder, folder
+        self.source, self.source_options, self.capture = source or folder, source_options, capture
         self.share_of_time = 1.0
         self.version = 0
         self.about, self.primitives = scene.about, class_of_primitives(scene)
@@ -272,6 +282,9 @@ class TrainingSession:
     ) -> None:
         self.notices = notices
         self.trainer, self.folder, self.measured_in = trainer, folder, folder
+        self.source: Path | None = folder
+        self.source_options: tuple[str, ...] = ()
+        self.capture: Path | None = None
         self.name, self.up, self.front, self.background = name, up, front, background
         self.views: Sequence[View] = list(views)
         self.training_views: Sequence[View] = self.views[:trained_on]

@@ -26,8 +26,7 @@ from luxel.scenes.files.scene_format import SceneFacts
 from luxel.viewer.edit import Autosave, Document, Edit, History, Mode, combine
 from luxel.viewer.edit.document import FOREIGN
 from luxel.viewer.edit.run_objects import RunObjects
-from luxel.viewer.measure.shared_measurements import SharedMeasurements, is_measurable
-from luxel.viewer.scene_loading.scene_facts import as_up
+from luxel.viewer.measure.shared_measurements import known_facts, measurements_of
 from luxel.viewer.web.session import ForeignMarks, StaticSession, Unmarked
 
 log = logging.getLogger("luxel.viewer")
@@ -68,7 +67,7 @@ class SceneEditor:
 
     def __init__(self, session: StaticSession, folder: Path | None = None) -> None:
         self._session: StaticSession = proxy(session)  # the editor must not keep it
-        self._measured = SharedMeasurements.of(session) if is_measurable(session) else None
+        self._measured = measurements_of(session)
         self._folder = folder or autosave_folder()
         self._lock = threading.RLock()
         self._callbacks: list[Callable[[], None]] = []
@@ -117,10 +116,7 @@ class SceneEditor:
 
     def _facts(self) -> SceneFacts:
         """What is known of the scene, with what is measured now."""
-        about = self._session.about
-        up, antialiased = as_up(self._session.up), self._session.antialiased or None
-        facts = SceneFacts(antialiased, up, about.metres, about.shift)
-        return facts if self._measured is None else self._measured.present.over(facts)
+        return known_facts(self._session, self._measured)
 
     def _follow_measurements(self) -> None:
         """Saved scenes state what is measured."""

@@ -1,4 +1,4 @@
-"""Camera path: keyframes of the scene, recorded, played and drawn in the page, saved, and rendered to a video."""
+"""Camera path: keyframes of the scene, recorded, played and drawn in the page, and saved."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ from luxel.viewer.web.camera_path.shared_path import SharedPath
 from luxel.viewer.web.images.stream import ClientStream, StreamReport
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.panels.panel import Panel
-from luxel.viewer.web.panels.path_video import VideoControls
 from luxel.viewer.web.panels.text import as_text
 
 NO_KEYFRAMES = "none yet"
@@ -37,7 +36,7 @@ LARGEST_PATH = 16 << 20  # bytes of a file that is opened
 
 
 class CameraPathPanel(Panel):
-    """Records keyframes and plays, draws, saves, downloads or renders the path through them.
+    """Records keyframes and plays, draws, saves or downloads the path through them.
 
     Keyframes, duration and their history are those of all pages.
     """
@@ -73,7 +72,9 @@ class CameraPathPanel(Panel):
         )
         upload = gui.add_upload_button("Open path", mime_type="application/json", hint="A saved path")
         self._message = gui.add_markdown("", visible=False)
-        self._video = VideoControls(gui, self.page, self.path, self._show)
+        film = gui.add_button("Film …", hint="Opens Share: formats, size and frame rate")
+        film.on_click(lambda _: self.page.share.open("film"))
+        self.page.share.follow_path(self.path, lambda: len(self._keyframes))
         add.on_click(lambda _: self._try(self.add))
         edit.on_click(lambda _: self._edit(str(edit.value)))
         undo.on_click(lambda _: self.shared.undo() if undo.value == "Undo" else self.shared.redo())
@@ -91,7 +92,6 @@ class CameraPathPanel(Panel):
         """Shows the keyframes that there are, and follows changes of other pages."""
         self.shared.on_change(self._follow)
         self._follow()
-        self._video.attach()
 
     def report(self, report: StreamReport) -> None:
         """Hides the keyframe that the camera stands in, and looks whether another program has changed the file."""
@@ -99,9 +99,8 @@ class CameraPathPanel(Panel):
         self.shared.follow()
 
     def detach(self) -> None:
-        """Follows no more; a video that is being rendered goes on."""
+        """Follows no more."""
         self.shared.forget(self._follow)
-        self._video.detach()
 
     @property
     def _keyframes(self) -> list[Keyframe]:

@@ -161,19 +161,16 @@ class EditPanel(Panel):
         what = gui.add_dropdown("What", (EDITED_SCENE, SELECTION))
         name = gui.add_text("File name", "edited")
         suffix = gui.add_dropdown("Format", tuple(suffixes), initial_value=".ply")
-        buttons = gui.add_button_group(
-            "", ["Save", "Download"], hint="Save writes a new file in the folder of the run or of the viewer"
+        button = gui.add_button(
+            "Save file",
+            hint="A new file in the folder of the run or of the viewer. Share (Y) sends files to the browser",
         )
         self._filed = gui.add_markdown("", visible=False)
-
-        def act() -> None:
-            only = what.value == SELECTION
-            file = _checked(name.value) + suffix.value
-            self.guard(
-                lambda: self.save(file, only) if buttons.value == "Save" else self.download(file, only)
+        button.on_click(
+            lambda _: self.guard(
+                lambda: self.save(_checked(name.value) + suffix.value, what.value == SELECTION)
             )
-
-        buttons.on_click(lambda _: act())
+        )
 
     def _build_resume(self, gui: Any) -> None:
         """A button for edits of an earlier session; looking for them reads the complete scene, so in a thread."""

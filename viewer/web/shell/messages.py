@@ -17,13 +17,14 @@ Page to server, JSON text of at most MAX_MESSAGE characters:
 * ``{"type": "hover", "u": u, "v": v}``: the cursor is there, while a tool follows it (see `ImageMarks`);
 * ``{"type": "focus", "u": u, "v": v, "double": false}``: flies to the point that is visible at a position in the image,
   from (0, 0) at the upper left to (1, 1) at the lower right corner; ``double``: by a double click, which a tool may
-  need.
+  need;
+* ``{"type": "share", ...}``: the Share menu, see `luxel.viewer.web.share.share_messages`.
 
 Server to page, JSON text: objects whose ``type`` is ``hello`` (first, see `PageShell.hello`), ``values`` (retained
 controls that have changed, by name), ``state`` (see `PageShell.state`), ``toolbar`` (see `Toolbar.state`),
 ``divider`` (see `Divider.state`), ``marks`` (see `ImageMarks.state`), ``bars`` (see `ImageBars.state`), ``end`` (see
-`EndCard.state`) or ``offer`` (fields of ``hello`` that have changed, as panels have come or gone). Of one type only the
-newest is sent, so that nothing queues on a slow link.
+`EndCard.state`), ``offer`` (fields of ``hello`` that have changed, as panels have come or gone), or one of those of
+`luxel.viewer.web.share.menu.Share`. Of one type only the newest is sent, so that nothing queues on a slow link.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from luxel.viewer.web.image_bar import CLOSE, MAX_BUTTONS
+from luxel.viewer.web.share.share_messages import ShareMessage, parse_share
 from luxel.viewer.web.transport.json_fields import number, read_object
 
 SHELL_PATH = "/luxel/shell"
@@ -140,6 +142,7 @@ ShellMessage = (
     | SchemeMessage
     | HoverMessage
     | FocusMessage
+    | ShareMessage
 )
 
 
@@ -161,6 +164,8 @@ def parse_shell(message: str | bytes) -> ShellMessage:
         return ToolMessage(name, fields.get("on") is True) if kind == "tool" else PressMessage(name)
     if kind == "bar" and isinstance(name, str) and len(name) <= MAX_NAME:
         return _bar(name, fields.get("button"), fields.get("label", ""))
+    if kind == "share":
+        return parse_share(fields)
     if kind == "divide":
         return DivideMessage(number(fields.get("value"), "value", 0, 1))
     if kind == "end" and isinstance(name, str) and len(name) <= MAX_NAME:

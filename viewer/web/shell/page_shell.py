@@ -11,6 +11,7 @@ from luxel.viewer.web.images.stream import StreamReport
 from luxel.viewer.web.navigate import MAX_SIDE
 from luxel.viewer.web.page import Page
 from luxel.viewer.web.panels.panel import Panel
+from luxel.viewer.web.share.share_messages import ShareMessage
 from luxel.viewer.web.shell.messages import (
     ActionMessage,
     BarMessage,
@@ -84,6 +85,7 @@ class PageShell:
         self._show_toolbar()
         self._show_divider()
         self._show_end()
+        self._page.share.connect(send)
         self._show_marks()
         self._show_bars()
         self._state = {}
@@ -108,6 +110,7 @@ class PageShell:
         """Stops sending through ``send``."""
         if self._send is send:
             self._send = _discard
+            self._page.share.disconnect()
 
     def values(self) -> dict[str, Any]:
         """The retained controls by name, their values as JSON has them."""
@@ -172,6 +175,8 @@ class PageShell:
             (toolbar.resume if message.on else toolbar.choose)(message.name)
         elif isinstance(message, PressMessage):
             self._page.toolbar.run(message.name)
+        elif isinstance(message, ShareMessage):
+            self._page.share.receive(message)
         elif isinstance(message, DivideMessage):
             self._page.divider.move(message.value)
         elif isinstance(message, EndMessage):

@@ -44,6 +44,7 @@ MODULES = (
         "link",
         "mend",
         "page",
+        "share",
         "status",
         "toolbar",
     ),

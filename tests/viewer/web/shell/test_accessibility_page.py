@@ -22,8 +22,11 @@ SMALL = """() => [...document.querySelectorAll("#root *, .luxel-shell *")]
   .filter((node) => node.checkVisibility() && [...node.childNodes].some((n) => n.nodeType === 3 && n.data.trim()))
   .filter((node) => !node.closest(".uplot, svg") && parseFloat(getComputedStyle(node).fontSize) < 12.9)
   .map((node) => node.outerHTML.slice(0, 120))"""
-LOW = """() => [...document.querySelectorAll("#root :is(button, input, .luxel-heading)"),
-  ...document.querySelectorAll(":is(.luxel-buttons, .luxel-imagebar) button")]
+TARGETS = (
+    "#root :is(button, input, .luxel-heading), :is(.luxel-buttons, .luxel-imagebar) button, "
+    ".luxel-share :is(button, select, a, input)"
+)
+LOW = f"""() => [...document.querySelectorAll("{TARGETS}")]
   .filter((node) => node.checkVisibility() && node.type !== "checkbox" && node.getAttribute("tabindex") !== "-1")
   .filter((node) => node.getBoundingClientRect().height < 39.5)
   .map((node) => node.outerHTML.slice(0, 120))"""
@@ -99,6 +102,15 @@ def test_a_scene_passes_axe_with_its_folders_palette_and_card(
     page.keyboard.press("?")
     page.get_by_role("dialog", name="Controls").wait_for()
     _check(page, axe, "card")
+    page.keyboard.press("Escape")
+    page.keyboard.press("y")
+    share = page.get_by_role("dialog", name="Share")
+    share.get_by_role("button", name="Save image").click()
+    share.get_by_role("button", name="Download: view.png").first.wait_for()
+    for name in ("Image", "Film", "Scene file", "Report"):
+        share.get_by_role("tab", name=name).click()
+        page.wait_for_timeout(200)
+        _check(page, axe, f"share, {name}")
 
 
 @pytest.mark.slow
@@ -127,6 +139,14 @@ def test_a_phone_passes_axe_and_has_targets_for_thumbs(
     _open_all(page)
     _check(page, axe, "phone, panel open")
     assert page.evaluate(LOW) == [], "targets below 40 px"
+    page.locator(".luxel-sheet").click(position={"x": 150, "y": 20})
+    page.get_by_role("button", name="Share (Y)").click()
+    share = page.get_by_role("dialog", name="Share")
+    share.get_by_role("button", name="Save image").wait_for()
+    box = share.bounding_box()
+    assert box["x"] >= 0 and box["x"] + box["width"] <= 390 and box["y"] + box["height"] <= 844
+    _check(page, axe, "phone, share")
+    assert page.evaluate(LOW) == [], "targets of the menu below 40 px"
 
 
 @pytest.mark.slow

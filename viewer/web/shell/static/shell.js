@@ -12,6 +12,7 @@ import { decodeView } from "./link.js";
 import { Marks } from "./marks.js";
 import { mend } from "./mend.js";
 import { flatten, panelIsReady, togglePanel } from "./page.js";
+import { Share } from "./share.js";
 import { Status, element } from "./status.js";
 import { Toolbar } from "./toolbar.js";
 
@@ -35,6 +36,8 @@ const keeper = new Keeper(send);
 const toolbar = new Toolbar(status.root, send);
 const divider = new Divider(status.root, send);
 const endCard = new EndCard(status.root, send);
+const share = new Share(status.root, send, copyLink, (text) => status.notify(text));
+window.luxelShell.openShare = () => share.open();
 const marks = new Marks(status.root, send);
 const bars = new ImageBars(status.root, send);
 mend();
@@ -88,6 +91,7 @@ function receive(message) {
     link = null;
     problem = "";
     buttons.hidden = false;
+    share.connected();
   } else if (message.type === "values") {
     values = message.values;
     keeper.take(values);
@@ -109,6 +113,8 @@ function receive(message) {
     help.fit(hello);
     toolbar.fit(hello);
     keeper.reopen();
+  } else if (message.type.startsWith("share")) {
+    share.take(message);
   } else if (message.type === "marks") {
     marks.show(message);
   } else if (message.type === "bars") {
@@ -140,11 +146,13 @@ function chooseOutput(index) {
 
 const shortcuts = {
   "?": () => help.toggle(),
-  escape: () => (help.open ? help.close() : endCard.open ? endCard.close() : toolbar.escape()),
+  escape: () =>
+    help.open ? help.close() : share.isOpen ? share.close() : endCard.open ? endCard.close() : toolbar.escape(),
   home: () => send({ type: "act", name: "reset" }),
   f: () => (hello?.flat ? false : send({ type: "focus", u: cursor[0], v: cursor[1], double: false })),
   h: () => togglePanel(),
   u: () => copyLink(),
+  y: () => share.toggle(),
   " ": () => (hello?.trains ? send({ type: "act", name: "pause" }) : hello?.times ? send({ type: "act", name: "play" }) : false),
 };
 for (let i = 0; i < 10; i++) shortcuts[(i + 1) % 10] = () => chooseOutput(i); // 0 is the tenth
@@ -182,11 +190,13 @@ window.addEventListener("dblclick", (event) => {
 const buttons = element("div", "luxel-buttons", status.root);
 for (const [icon, title, action] of [
   ["reset", "Reset the view (Home)", shortcuts.home],
+  ["share", "Share (Y)", shortcuts.y],
   ["link", "Copy a link to this view (U)", copyLink],
   ["scheme", "Light or dark", window.luxelShell.switchScheme],
   ["help", "Mouse, touch and keys (?)", shortcuts["?"]],
 ])
   iconButton(icon, title, action, buttons);
+share.opener = buttons.querySelector("[title^=Share]");
 buttons.hidden = true;
 
 // The panel is shown once luxel's controls are in it and the folders of before are open, or a while after they came.
