@@ -102,6 +102,11 @@ def map_globally(
     return _largest(models)
 
 
+def stored_models(pycolmap: Any, out: Path) -> list[Any]:
+    """All models that a mapping has written into its folder."""
+    return [pycolmap.Reconstruction(str(path)) for path in sorted(out.iterdir()) if path.is_dir()]
+
+
 def without_pairs(pycolmap: Any, database: Path, target: Path, pairs: Sequence[tuple[int, int]]) -> None:
     """Copies a database without the verified matches of some pairs of image ids."""
     target.unlink(missing_ok=True)
