@@ -17,7 +17,7 @@ import numpy as np
 from luxel.scenes.captures.colmap_process import features
 from luxel.scenes.captures.colmap_process.affine.model_alignment import MatchedPoints, sure_alignment
 from luxel.scenes.captures.colmap_process.lens_refinement import adjust
-from luxel.scenes.captures.colmap_process.mapping import copy_database
+from luxel.scenes.captures.colmap_process.mapping import copy_database, map_incrementally
 from luxel.scenes.captures.colmap_process.model_parts import (
     copied_cameras,
     feature_points,
@@ -29,9 +29,12 @@ from luxel.scenes.captures.colmap_process.two_view import that_fit
 if TYPE_CHECKING:
     from luxel.scenes.captures.capture_format import Progress
 
+FITTING = "fitting.db"
 MIN_PART = 5  # images that a model adds
-TOLERANCES = (10.0, 5.0, 4.0)  # of points in each round, pixels
+TOLERANCES = (10.0, 5.0, 4.0)  # of points in the first rounds, pixels
+FINAL_ROUNDS, FINAL_TOLERANCE = 2, 4.0  # further ones, and the tolerance in mean reprojection errors
 MIN_FITTING, FITTING_SHARE = 8, 0.25  # matches of a pair that fit the poses, where it is used
+GROWTHS = 2  # rounds of placing further images and adjusting all
 MIN_SUPPORT = 20  # points that an image must see
 Matches = dict[tuple[int, int], np.ndarray]  # rows of the features of both images, int [M, 2], by image ids
 
@@ -56,7 +59,7 @@ class _View:
 def join_models(
     pycolmap: Any, folder: Path, database: Path, base: Any, others: Sequence[Any], on_progress: Progress
 ) -> Any | None:
-    """The model of all images of a model and of those that can be aligned to it; None: there are no such.
+    """The model of all images of a model, of those that can be aligned to it, and of those that can be placed then.
 
     Args:
         pycolmap: the module.
@@ -64,9 +67,13 @@ def join_models(
         database: with the matches before verification.
         base, others: pycolmap.Reconstructions; they stay as they are.
         on_progress: called with (stage, fraction done in [0, 1]).
+
+    Returns:
+        None: no other model can be aligned.
     """
     with pycolmap.Database.open(str(database)) as opened:
         keys, rows = opened.read_all_matches()
+        count = opened.num_images()
     pairs = map(pycolmap.pair_id_to_image_pair, keys)
     matches = {tuple(pair): np.asarray(index, np.int64) for pair, index in zip(pairs, rows, strict=True)}
     joined = None
@@ -81,6 +88,15 @@ def join_models(
             placed = {key: made.pose(pose) for key, pose in poses.items()} | poses_of(known)
             cameras = copied_cameras(pycolmap, other) | copied_cameras(pycolmap, known)
             joined = _adjusted(pycolmap, folder, database, placed, cameras, matches)
+    if joined is None:
+        return None
+    paths = folder / FITTING, folder / "images", folder / "grown"
+    for _ in range(GROWTHS):
+        grown = map_incrementally(pycolmap, *paths, count, on_progress, loose=True, start=joined)
+        if grown is None or grown.num_reg_images() <= joined.num_reg_images():
+            break
+        cameras = copied_cameras(pycolmap, grown)
+        joined = _adjusted(pycolmap, folder, database, poses_of(grown), cameras, matches)
     return joined
 
 
@@ -127,8 +143,11 @@ def _adjusted(
     matches: Matches,
 ) -> Any:
     """A model with these poses after rounds of triangulation and bundle adjustment over the matches that fit them."""
-    fitting, model = folder / "fitting.db", None
-    for tolerance in TOLERANCES:
+    fitting, model = folder / FITTING, None
+    for done in range(len(TOLERANCES) + FINAL_ROUNDS):
+        tolerance = TOLERANCES[min(done, len(TOLERANCES) - 1)]
+        if model is not None and done >= len(TOLERANCES):
+            tolerance = min(tolerance, FINAL_TOLERANCE * model.compute_mean_reprojection_error())
         _write_fitting(pycolmap, database, fitting, poses, cameras, matches, tolerance)
         model = triangulated_parts(pycolmap, folder, fitting, poses, cameras, tolerance)
         adjust(pycolmap, model, distortion=False)
@@ -148,7 +167,7 @@ def _write_fitting(
     matches: Matches,
     tolerance: float,
 ) -> None:
-    """Copies a database, with the matches that fit the poses as the verified ones."""
+    """Copies a database; the verified matches of images with poses become those that fit the poses."""
     target.unlink(missing_ok=True)
     copy_database(database, target)
     with pycolmap.Database.open(str(target)) as opened, pycolmap.DatabaseTransaction(opened):
@@ -161,10 +180,11 @@ def _write_fitting(
             key: np.asarray(lens[key].cam_from_img(np.asarray(opened.read_keypoints(key), np.float64)[:, :2]))
             for key in poses
         }
-        opened.clear_two_view_geometries()
         for (a, b), rows in matches.items():
             if a not in poses or b not in poses:
                 continue
+            if opened.exists_two_view_geometry(a, b):
+                opened.delete_two_view_geometry(a, b)
             limit = tolerance / lens[a].mean_focal_length()
             fits = that_fit(poses[a], poses[b], rays[a][rows[:, 0]], rays[b][rows[:, 1]], limit)
             if fits.sum() >= max(MIN_FITTING, FITTING_SHARE * len(rows)):
