@@ -33,7 +33,7 @@ from luxel.viewer.progress import opening
 from luxel.viewer.reports.capture_warnings import CaptureWarnings
 from luxel.viewer.reports.evaluation_report import report_of_run
 from luxel.viewer.reports.report_alongside import ReportAlongside
-from luxel.viewer.reports.scoring import background_of, psnr_in_words, score
+from luxel.viewer.reports.scoring import background_of, is_free, psnr_in_words, score
 from luxel.viewer.scene_loading.capture_options import Origin
 from luxel.viewer.scene_loading.scene_facts import as_shift, facts_of_training
 
@@ -125,6 +125,7 @@ def fit(
             capture.name,
             up=capture.up,
             background=behind,
+            free_background=is_free(trainer.config.background, capture),
             folder=folder,
             trained_on=len(capture.train),
             notices=capture.warnings,

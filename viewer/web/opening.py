@@ -20,9 +20,10 @@ from luxel.scenes import Capture
 from luxel.scenes.large_coordinates import Shift, with_shift
 from luxel.scenes.loading.loader import LoadOptions
 from luxel.scenes.loading.loaders import open_scene
-from luxel.scenes.loading.run_results import has_capture, is_field_run, is_run
+from luxel.scenes.loading.run_results import has_capture, is_field_run, is_run, trained_background
 from luxel.scenes.measuring.measured_facts import run_of_result
 from luxel.viewer.progress import opening
+from luxel.viewer.reports.scoring import background_of, is_free
 from luxel.viewer.scene_loading.capture_options import Origin, in_words, load_origin
 from luxel.viewer.scene_loading.learned_views import refined_views
 from luxel.viewer.web.session import StaticSession
@@ -67,21 +68,22 @@ def open_session(
         folder=path.resolve() if is_run(path) else None,
         measured_in=run_of_result(path),
         trained_on=len(opened.train) if opened else None,
-        **_appearance(opened, scene),
+        **_appearance(opened, scene, path),
     )
 
 
-def _appearance(capture: Capture | None, scene: Scene) -> dict[str, Any]:
+def _appearance(capture: Capture | None, scene: Scene, path: Path) -> dict[str, Any]:
     """Up direction and background that suit a capture; without one those of the scene."""
     up = None if scene.about.up is None else np.array(scene.about.up)
     if capture is None:
         return {"up": up, "background": scene.about.background}
-    background = (1.0, 1.0, 1.0) if capture.cutout else (0.0, 0.0, 0.0)
+    trained = trained_background(path)
+    background = background_of(trained, capture)
     if capture.up is not None:
         up = capture.up
     elif Application in scene.parts:  # whose own is a convention: that of the views is better
         up = None
-    return {"up": up, "background": background}
+    return {"up": up, "background": background, "free_background": is_free(trained, capture)}
 
 
 def _open_capture(path: Path, capture: Path | None, shift: Shift | None) -> Capture | None:

@@ -50,6 +50,7 @@ class Session(Protocol):
         up: world direction that points up, [3], or None to take it from the views.
         front: direction from the scene's centre to where a page without views begins, [3], or None for any side.
         background: colour in [0, 1] that a page starts with.
+        free_background: whether nothing but a convention speaks for this colour: a page may show another one.
         antialiased: whether a page starts with Mip-Splatting's opacity compensation.
         share_of_time: largest fraction of wall time that rendering may take from training, in (0, 1].
         folder: of the run, where tools may save files; None: there is no run folder.
@@ -65,6 +66,7 @@ class Session(Protocol):
     up: np.ndarray | None
     front: np.ndarray | None
     background: tuple[float, float, float]
+    free_background: bool
     antialiased: bool
     share_of_time: float
     folder: Path | None
@@ -116,7 +118,7 @@ class StaticSession:
         trained_on: how many of the views, from the first on, the scene was trained on; None: all.
         name: title of the page.
         times: see Session; by default those of the views where they differ, else of the scene itself.
-        up, front, background, antialiased, folder: see Session.
+        up, front, background, free_background, antialiased, folder: see Session.
         measured_in: folder of the run whose measurements (`luxel.scenes.measuring`) it has; None: ``folder``.
     """
 
@@ -134,6 +136,7 @@ class StaticSession:
         up: np.ndarray | None = None,
         front: np.ndarray | None = None,
         background: tuple[float, float, float] = (0.0, 0.0, 0.0),
+        free_background: bool = False,
         antialiased: bool = False,
         folder: Path | None = None,
         trained_on: int | None = None,
@@ -142,7 +145,7 @@ class StaticSession:
         self.name, self.up, self.front, self.background = name, up, front, background
         self.views: Sequence[View] = list(views)
         self.training_views: Sequence[View] = self.views[:trained_on]
-        self.antialiased, self.folder = antialiased, folder
+        self.antialiased, self.folder, self.free_background = antialiased, folder, free_background
         self.measured_in = measured_in or folder
         self.share_of_time = 1.0
         self.version = 0
@@ -200,7 +203,8 @@ class TrainingSession:
             Its lock must be fair (render/runs/fair_lock.py): training would hold an ordinary lock nearly always.
         views: posed images, for jumps and frustums.
         trained_on: how many of them, from the first on, are trained on; None: all.
-        name, up, front, background, folder: see Session; ``antialiased`` comes from the trainer's configuration.
+        name, up, front, background, free_background, folder: see Session; ``antialiased`` comes from the trainer's
+            configuration.
         notices: sentences about the capture, shown on the page; may grow while it trains.
         times: see Session; by default those of the views where they differ, else of the scene as it is now.
         make: makes a scene of what is trained, and of what was known of it at first: (trained, about=...) -> Scene.
@@ -219,6 +223,7 @@ class TrainingSession:
         up: np.ndarray | None = None,
         front: np.ndarray | None = None,
         background: tuple[float, float, float] = (0.0, 0.0, 0.0),
+        free_background: bool = False,
         folder: Path | None = None,
         trained_on: int | None = None,
         notices: Sequence[str] = (),
@@ -230,7 +235,7 @@ class TrainingSession:
         self.views: Sequence[View] = list(views)
         self.training_views: Sequence[View] = self.views[:trained_on]
         self.antialiased = bool(getattr(getattr(trainer, "config", None), "antialiased", False))
-        self.share_of_time = 0.3
+        self.share_of_time, self.free_background = 0.3, free_background
         self._make = make
         with trainer.lock if getattr(trainer.scene, "moves", False) else nullcontext():  # for the times
             scene = make(trainer.scene.detach())

@@ -169,9 +169,11 @@ def test_the_line_of_compare_is_moved_on_the_image(opened: OpenPage) -> None:
     assert "PSNR 20.00 dB" in page.toolbar.state()["message"]
     shell.receive(DivideMessage(0.25))
     assert compare._split.value == 25.0 and page.divider.state()["value"] == 0.25
-    compare._set(mode="|difference|")
+    assert compare._split.visible and not compare._scale.visible
+    compare._choose_mode("|difference|")
     assert not page.divider.state()["shown"]
-    compare._set(mode="photograph | render")
+    assert compare._scale.visible and not compare._split.visible, "each where it has an effect"
+    compare._choose_mode("photograph | render")
     page.place(POSE)
     until(lambda: not compare._comparer.name, "the camera is still at the view")
     for _ in range(PATIENCE):

@@ -28,6 +28,7 @@ class FreehandTool(Tool):
     """A tool whose strokes are drawn by a script in the page; meanwhile drags do not turn the camera."""
 
     shape: ClassVar[str]
+    through = True
 
     def start(self) -> None:
         """Starts the script."""

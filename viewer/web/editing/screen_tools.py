@@ -67,6 +67,7 @@ class RectangleTool(Tool):
 
     name, hint = "Rectangle", "Drag a rectangle on the image; Shift adds, Ctrl subtracts"
     icon, key = "rectangle", "r"
+    through = True
 
     def start(self) -> None:
         """Drags draw rectangles instead of turning the camera."""

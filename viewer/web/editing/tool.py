@@ -78,6 +78,7 @@ class Tool:
         hint: one line on the image while the tool is active, and under the list.
         icon: of the toolbar, see viewer/web/shell/static/icons.js.
         key: that chooses the tool.
+        through: whether it can select what lies behind other primitives, see `Workspace.through`.
         controls: what `build` added; visible while the tool is active.
         workspace: of the page.
     """
@@ -86,6 +87,7 @@ class Tool:
     hint: ClassVar[str]
     icon: ClassVar[str]
     key: ClassVar[str]
+    through: ClassVar[bool] = False
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace, self.page = workspace, workspace.page

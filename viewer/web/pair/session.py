@@ -80,6 +80,7 @@ class PairSession:
         self.up = other.up if own.up is None else own.up
         self.front = other.front if own.front is None else own.front
         self.background, self.antialiased, self.folder = own.background, own.antialiased, own.folder
+        self.free_background = own.free_background and other.free_background
         self.share_of_time = own.share_of_time
         self.problems = find_problems((left.name, left.bounds, left.up), (right.name, right.bounds, right.up))
 

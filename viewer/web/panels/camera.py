@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from typing import Any
 
 import numpy as np
 
+from luxel.render.geometry.camera import View
 from luxel.scenes.measuring import operations
 from luxel.scenes.measuring.measurements import Point
 from luxel.viewer.measure.shared_measurements import SharedMeasurements, is_measurable
 from luxel.viewer.web.images.stream import ClientStream, StreamReport
 from luxel.viewer.web.inspection.frustums import Frustums
-from luxel.viewer.web.inspection.view_scores import measure_scores, read_scores
+from luxel.viewer.web.inspection.view_scores import measure_scores, read_scores, score_rows
 from luxel.viewer.web.page import Click
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import table
@@ -58,15 +58,26 @@ class CameraPanel(Panel):
         )
         self._measure.on_click(lambda _: self._start_measuring())
         self._bar = gui.add_html("", visible=False)
-        chosen = gui.add_dropdown("View", names, initial_value=names[0])
-        chosen.on_update(lambda _: self.page.go_to(views[names.index(chosen.value)]))
+        chosen = self.page.chosen_view
+        self._view = gui.add_dropdown(
+            "View",
+            names,
+            initial_value=names[0],
+            hint="Where the camera is, or the nearest; a choice flies there",
+        )
+        self._view.on_update(lambda event: self._go_to(views[names.index(event.target.value)]))
         step = gui.add_button_group("", ["◀ Previous", "Next ▶"])
+        step.on_click(lambda _: self.page.go_by(1 if step.value.startswith("Next") else -1))
+        chosen.on_change(self._follow_view)
 
-        def move(_: Any) -> None:
-            by = 1 if step.value.startswith("Next") else -1
-            chosen.value = names[(names.index(chosen.value) + by) % len(names)]
+    def _go_to(self, view: View) -> None:
+        if view is not self.page.chosen_view.view:  # else the list follows the page
+            self.page.go_to(view)
 
-        step.on_click(move)
+    def _follow_view(self) -> None:
+        view = self.page.chosen_view.view
+        if view is not None and self._view.value != view.name:
+            self._view.value = view.name
 
     def _measured(self) -> Point | None:
         """The up direction that was measured; None: there is none."""
@@ -108,11 +119,10 @@ class CameraPanel(Panel):
 
     def _show_scores(self) -> None:
         legend = self._frustums.legend()
-        known = [score for score in self._scores.values() if math.isfinite(score)]
+        rows = score_rows(self._scores, self.page.session)
         self._bar.visible = bool(self._show.value and legend)
-        if legend and known:
-            mean = f"{sum(known) / len(known):.2f} dB of {len(known)} views"
-            self._bar.content = table([("Mean PSNR", mean)]) + legend.as_html()
+        if legend and rows:
+            self._bar.content = table(rows) + legend.as_html()
 
     def _start_measuring(self) -> None:
         if self._measuring:

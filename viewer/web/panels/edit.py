@@ -16,9 +16,11 @@ from luxel.scenes.files.registry import find_format
 from luxel.viewer.edit import MODES, Document, operations
 from luxel.viewer.scene_loading.runs import unused_path
 from luxel.viewer.web.editing import TOOLS, SceneEditor, Tool, Workspace
+from luxel.viewer.web.editing.colour_controls import ColourControls
 from luxel.viewer.web.images.stream import ClientStream
 from luxel.viewer.web.numerals import counted
 from luxel.viewer.web.panels.action_message import ActionMessage
+from luxel.viewer.web.panels.enabling import disable
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import as_text, table
 from luxel.viewer.web.session import Session, StaticSession
@@ -53,17 +55,17 @@ class EditPanel(Panel):
         self._said = ActionMessage(gui, lambda message: self.page.toolbar.say(message, "error"))
         self._message = self._said.line
         self._build_resume(gui)
-        self._chosen = gui.add_dropdown("Tool", (OFF, *(tool.name for tool in TOOLS)))
         self._mode = gui.add_dropdown("Selection", MODES, hint="How a new selection joins the old one")
-        self._through = gui.add_checkbox(
-            "Through", False, hint="Regions of the image also select primitives that others occlude"
-        )
-        self._build_tools(gui)
         self._build_buttons(gui)
+        with gui.add_folder("Colours", expand_by_default=False):
+            self._needing += ColourControls(gui, self.run).buttons
         with gui.add_folder("Named selections", expand_by_default=False):
             self._build_sets(gui)
         with gui.add_folder("Files", expand_by_default=False):
             self._build_files(gui)
+        # Last, as a choice changes what follows.
+        self._chosen = gui.add_dropdown("Tool", (OFF, *(tool.name for tool in TOOLS)))
+        self._build_tools(gui)
         self._build_shortcuts(self.page.client.gui)
         self._build_toolbar()
         self._chosen.on_update(lambda _: self._choose(self._chosen.value))
@@ -72,6 +74,11 @@ class EditPanel(Panel):
         self.refresh()
 
     def _build_tools(self, gui: Any) -> None:
+        self._through = gui.add_checkbox(
+            *("Through", False),
+            visible=False,
+            hint="Regions of the image also select primitives that others occlude",
+        )
         workspace = Workspace(
             self.page, self.editor, lambda: self._mode.value, lambda: bool(self._through.value), self.guard
         )
@@ -89,23 +96,33 @@ class EditPanel(Panel):
             ("None", Document.select_none),
             ("Invert", Document.invert),
         )
-        self._group(gui, ("Grow", Document.grow), ("Shrink", Document.shrink))
-        self._group(gui, ("Hide", _edit(operations.hide)), ("Show all", _edit(operations.show_all)))
-        self._group(gui, ("Delete", _edit(operations.delete)), ("Crop", _edit(operations.crop)))
+        self._needing = [
+            self._group(gui, ("Grow", Document.grow), ("Shrink", Document.shrink)),
+            self._group(
+                gui,
+                ("Hide", _edit(operations.hide)),
+                ("Delete", _edit(operations.delete)),
+                ("Crop", _edit(operations.crop)),
+            ),
+        ]
+        self._show_all = gui.add_button("Show all")
+        self._show_all.on_click(lambda _: self.run(_edit(operations.show_all)))
         self._undo, self._redo = gui.add_button("Undo"), gui.add_button("Redo")
         self._undo.on_click(lambda _: self.run(Document.undo))
         self._redo.on_click(lambda _: self.run(Document.redo))
 
-    def _group(self, gui: Any, *actions: tuple[str, Callable[[Document], object]]) -> None:
+    def _group(self, gui: Any, *actions: tuple[str, Callable[[Document], object]]) -> Any:
         """Buttons side by side."""
         group = gui.add_button_group("", [label for label, _ in actions])
         group.on_click(lambda _: self.run(dict(actions)[group.value]))
+        return group
 
     def _build_sets(self, gui: Any) -> None:
         name = gui.add_text("Name", "")
         store = gui.add_button("Store selection")
+        self._needing.append(store)
         self._sets = gui.add_dropdown("Stored", (NO_SETS,), disabled=True)
-        buttons = gui.add_button_group("", ["Select", "Remove"])
+        buttons = self._set_buttons = gui.add_button_group("", ["Select", "Remove"], disabled=True)
         store.on_click(
             lambda _: self.run(lambda d: d.apply(operations.store_set(d.state, _checked(name.value))))
         )
@@ -225,6 +242,7 @@ class EditPanel(Panel):
             self._tool.show(False)
             self.page.toolbar.left(self._tool.name)
         self._tool = self._tools.get(name)
+        _set(self._through, "visible", self._tool is not None and self._tool.through)
         if self._tool is not None:
             self.page.toolbar.entered(self._tool.name)
             self.guard(lambda tool=self._tool: tool.show(True))
@@ -262,6 +280,8 @@ class EditPanel(Panel):
         ):
             _set(button, "label", f"{label}: {titles[0]}" if titles else label)
             _set(button, "disabled", not titles)
+        disable(self._needing, not numbers["selected"])
+        disable([self._show_all], not numbers["hidden"])
         self._list(sets)
         if undo or redo:
             _set(self._resume, "visible", False)
@@ -274,7 +294,7 @@ class EditPanel(Panel):
         if tuple(self._sets.options) != names:
             self._sets.options = names
             self._sets.value = before if before in names else names[-1]
-            self._sets.disabled = not sets
+            disable((self._sets, self._set_buttons), not sets)
 
     def save(self, file: str, selection: bool = False) -> Path:
         """Writes a new file in the folder of the run, or in the one that the viewer was started in.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import cv2
@@ -154,6 +154,8 @@ class DisplaySettings:
     Args:
         output: one of OUTPUTS.
         background: colour in [0, 1] behind the scene.
+        backdrop: what pages show behind the scene instead, see `luxel.viewer.web.shading.backdrop`; None: nothing else.
+            Films, still images and comparisons with photographs have the background.
         near, far: clipping distances, capture units.
         splat_scale: multiplies the size of every primitive.
         antialiased: compensate opacity for the screen-space dilation (Mip-Splatting), where the scene has that.
@@ -168,6 +170,7 @@ class DisplaySettings:
 
     output: str = "colour"
     background: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    backdrop: tuple[float, float, float] | None = None
     near: float = 0.01
     far: float = 1e10
     splat_scale: float = 1.0
@@ -179,6 +182,10 @@ class DisplaySettings:
     seen: VisibilityCounter | None = None
     objects: ObjectSource | None = None
     overlay: float = OVERLAY
+
+    def on_page(self) -> DisplaySettings:
+        """With what pages show behind the scene as the background."""
+        return self if self.backdrop is None else replace(self, background=self.backdrop, backdrop=None)
 
 
 class Painter(Protocol):
@@ -302,6 +309,7 @@ def draw(scene: Scene, camera: Camera, settings: DisplaySettings) -> tuple[Tenso
         painted = settings.painter.paint(scene, camera, settings)
         if painted is not None:
             return painted
+    settings = settings.on_page()
     with torch.no_grad():
         frame, background = render_output(scene, camera, settings)
         rgb, caption = output_named(settings.output).shade(frame, background)
@@ -348,6 +356,7 @@ def sample(scene: Scene, camera: Camera, settings: DisplaySettings, column: int,
         sampled = settings.painter.sample(scene, camera, settings, column, row)
         if sampled is not None:
             return sampled
+    settings = settings.on_page()
     with torch.no_grad():
         frame, _ = render_frame(scene, camera, settings, Output(_colour, "", (*DEPTH, *ROWS)))
         red, green, blue = frame.rgb[row, column].clamp(0, 1).tolist()

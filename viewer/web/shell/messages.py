@@ -10,13 +10,16 @@ Page to server, JSON text of at most MAX_MESSAGE characters:
   stops the one that was started last;
 * ``{"type": "press", "name": "delete"}``: a button of the toolbar;
 * ``{"type": "divide", "value": v}``: the line between what is compared was dragged, in [0, 1];
+* ``{"type": "scheme", "dark": true}``: the colours of the page are dark;
+* ``{"type": "hover", "u": u, "v": v}``: the cursor is there, while a tool follows it (see `ImageMarks`);
 * ``{"type": "focus", "u": u, "v": v, "double": false}``: flies to the point that is visible at a position in the image,
   from (0, 0) at the upper left to (1, 1) at the lower right corner; ``double``: by a double click, which a tool may
   need.
 
 Server to page, JSON text: objects whose ``type`` is ``hello`` (first, see `PageShell.hello`), ``values`` (retained
-controls that have changed, by name), ``state`` (see `PageShell.state`) ``toolbar`` (see `Toolbar.state`) or
-``divider`` (see `Divider.state`). Of one type only the newest is sent, so that nothing queues on a slow link.
+controls that have changed, by name), ``state`` (see `PageShell.state`), ``toolbar`` (see `Toolbar.state`),
+``divider`` (see `Divider.state`) or ``marks`` (see `ImageMarks.state`). Of one type only the newest is sent, so that
+nothing queues on a slow link.
 """
 
 from __future__ import annotations
@@ -76,6 +79,21 @@ class DivideMessage:
 
 
 @dataclass(frozen=True)
+class SchemeMessage:
+    """The colours of the page are dark, or light."""
+
+    dark: bool
+
+
+@dataclass(frozen=True)
+class HoverMessage:
+    """The cursor is at (u, v) of the image, both in [0, 1]."""
+
+    u: float
+    v: float
+
+
+@dataclass(frozen=True)
 class FocusMessage:
     """Flies to what is visible at (u, v) of the image, both in [0, 1]; ``double``: by a double click."""
 
@@ -85,7 +103,15 @@ class FocusMessage:
 
 
 ShellMessage = (
-    SetMessage | SeekMessage | ActionMessage | ToolMessage | PressMessage | DivideMessage | FocusMessage
+    SetMessage
+    | SeekMessage
+    | ActionMessage
+    | ToolMessage
+    | PressMessage
+    | DivideMessage
+    | SchemeMessage
+    | HoverMessage
+    | FocusMessage
 )
 
 
@@ -107,6 +133,10 @@ def parse_shell(message: str | bytes) -> ShellMessage:
         return ToolMessage(name) if kind == "tool" else PressMessage(name)
     if kind == "divide":
         return DivideMessage(number(fields.get("value"), "value", 0, 1))
+    if kind == "scheme" and isinstance(fields.get("dark"), bool):
+        return SchemeMessage(fields["dark"])
+    if kind == "hover":
+        return HoverMessage(number(fields.get("u"), "u", 0, 1), number(fields.get("v"), "v", 0, 1))
     if kind == "focus":
         return FocusMessage(
             number(fields.get("u"), "u", 0, 1),

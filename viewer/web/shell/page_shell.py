@@ -15,7 +15,9 @@ from luxel.viewer.web.shell.messages import (
     ActionMessage,
     DivideMessage,
     FocusMessage,
+    HoverMessage,
     PressMessage,
+    SchemeMessage,
     SeekMessage,
     SetMessage,
     ShellMessage,
@@ -49,6 +51,7 @@ class PageShell:
         page.on_report(self.report)
         page.toolbar.on_change(self._show_toolbar)
         page.divider.on_change(self._show_divider)
+        page.marks.on_change(self._show_marks)
 
     def connect(self, send: Send) -> None:
         """Sends through ``send`` from now on, first what the page needs to know."""
@@ -56,6 +59,7 @@ class PageShell:
         send(self.hello())
         self._show_toolbar()
         self._show_divider()
+        self._show_marks()
         self._state = {}
         self.report(self._page.stream.last_report)
 
@@ -64,6 +68,9 @@ class PageShell:
 
     def _show_divider(self) -> None:
         self._send({"type": "divider", **self._page.divider.state()})
+
+    def _show_marks(self) -> None:
+        self._send({"type": "marks", **self._page.marks.state()})
 
     def disconnect(self, send: Send) -> None:
         """Stops sending through ``send``."""
@@ -134,6 +141,10 @@ class PageShell:
             self._page.toolbar.run(message.name)
         elif isinstance(message, DivideMessage):
             self._page.divider.move(message.value)
+        elif isinstance(message, SchemeMessage):
+            self._page.follow_scheme(message.dark)
+        elif isinstance(message, HoverMessage):
+            self._page.marks.hover(message.u, message.v)
         elif isinstance(message, ActionMessage):
             self._act(message.name)
 

@@ -21,6 +21,7 @@ from luxel.viewer.web.editing import editor as editing
 from luxel.viewer.web.images.stream import StreamReport
 from luxel.viewer.web.offline import open_offline_page
 from luxel.viewer.web.panels.edit import EditPanel
+from luxel.viewer.web.panels.enabling import is_disabled
 from luxel.viewer.web.panels.objects import NONE, ObjectsPanel
 
 
@@ -80,6 +81,20 @@ def test_objects_are_listed_hidden_deleted_and_selected(open_run: Callable[..., 
     panel.act(lambda d, o: edits.select_object(d, o, panel.page.selection_mode))
     assert panel.editor.run(lambda d: d.numbers["selected"]) == 210, "it joins the selection as the mode says"
     assert not panel.message.line.visible, "a success clears the message"
+
+
+def test_buttons_that_have_nothing_to_act_on_are_disabled(open_run: Callable[..., OpenPage]) -> None:
+    panel = panel_of(open_run())
+    every = [*panel._need_object, *panel._need_selection, *panel._need_both, panel._everything]
+    assert all(map(is_disabled, every))
+    panel.editor.run(left_ball)
+    assert [c for c in every if not is_disabled(c)] == panel._need_selection
+    panel._add()
+    assert [c for c in every if is_disabled(c)] == [panel._everything]
+    panel.act(lambda d, o: d.apply(edits.hide_object(d.state, o)))
+    assert not is_disabled(panel._everything)
+    panel.editor.run(Document.select_none)
+    assert all(map(is_disabled, panel._need_selection + panel._need_both))
 
 
 def test_the_selection_becomes_an_object_of_the_run(

@@ -23,6 +23,7 @@ from luxel.viewer.web.editing.stroke_messages import StrokePart
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.offline import open_offline_page
 from luxel.viewer.web.panels.edit import EditPanel, _checked
+from luxel.viewer.web.panels.enabling import is_disabled
 
 POSE = Pose.of_camera(Camera.look_at((4.0, 0.0, 0.0), (0, 0, 0), fov_y=0.8))
 
@@ -167,6 +168,42 @@ def test_every_tool_starts_and_stops_on_every_primitive(
         tool._opacity.value, tool._distance.value = (0.5, 1.0), 1.0
         tool.workspace.select(tool._region(), kind)
         assert 0 < int(selected(panel).sum()) < any_scene.count, kind
+
+
+def test_controls_are_there_where_they_have_an_effect(open_at: Callable[..., OpenPage]) -> None:
+    panel = panel_of(open_at())
+    for name, effect in (
+        ("Rectangle", True),
+        ("Brush", True),
+        ("Sphere", False),
+        ("Lasso", True),
+        ("off", False),
+    ):
+        choose(panel, name)
+        assert panel._through.visible == effect, name
+    assert panel._needing and all(map(is_disabled, panel._needing)) and panel._show_all.disabled
+    assert choose(panel, "Transform")._resize.disabled
+    panel.run(Document.select_all)
+    assert not any(map(is_disabled, panel._needing)) and not panel._tool._resize.disabled
+    panel.run(lambda document: document.apply(operations.hide(document.state)))
+    assert not panel._show_all.disabled
+    panel.run(lambda document: document.apply(operations.show_all(document.state)))
+    assert panel._show_all.disabled
+
+
+def test_colours_of_the_selection_are_changed_with_any_tool(open_at: Callable[..., OpenPage]) -> None:
+    panel = panel_of(open_at())
+    panel.run(Document.select_all)
+    gui = panel.page.client.gui
+    handles = {getattr(h, "label", ""): h for h in gui._gui_input_handle_from_uuid.values()}
+    handles["Brightness"].value, handles["Opacity factor"].value = 0.2, 0.5
+    before = panel.editor.run(lambda document: document.state.scene)
+    for button in ("Apply colour", "Apply opacity"):
+        for callback in handles[button]._impl.update_cb:
+            callback(SimpleNamespace(target=handles[button]))
+    after = panel.editor.run(lambda document: document.state.scene)
+    torch.testing.assert_close(after.base_colours, before.base_colours + 0.2)
+    torch.testing.assert_close(after.opacities, 0.5 * before.opacities)
 
 
 def test_gizmo_previews_and_then_moves_the_selection(open_at: Callable[..., OpenPage]) -> None:

@@ -7,6 +7,7 @@ import { iconButton } from "./icons.js";
 import { Keeper } from "./keep.js";
 import { fit, listen } from "./keys.js";
 import { decodeView } from "./link.js";
+import { Marks } from "./marks.js";
 import { mend } from "./mend.js";
 import { flatten, panelIsReady, togglePanel } from "./page.js";
 import { Status, element } from "./status.js";
@@ -31,6 +32,7 @@ const help = new Help();
 const keeper = new Keeper(send);
 const toolbar = new Toolbar(status.root, send);
 const divider = new Divider(status.root, send);
+const marks = new Marks(status.root, send);
 mend();
 readAddress();
 
@@ -71,6 +73,7 @@ function receive(message) {
     values = message.values;
     document.title = `${hello.name} – luxel`;
     status.connected(true);
+    sendScheme();
     fit(hello);
     help.fit(hello);
     toolbar.fit(hello);
@@ -89,9 +92,17 @@ function receive(message) {
     keeper.takeTime(state.time);
   } else if (message.type === "toolbar") {
     toolbar.show(message);
+    marks.answered();
   } else if (message.type === "divider") {
     divider.show(message);
+  } else if (message.type === "marks") {
+    marks.show(message);
   }
+}
+
+// What is behind the scene may follow the colours of the page.
+function sendScheme() {
+  send({ type: "scheme", dark: window.luxelShell.isDark() });
 }
 
 async function copyLink() {
@@ -131,7 +142,22 @@ function onImage(event) {
   const position = [(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height];
   return position.every((x) => x >= 0 && x <= 1) ? position : null;
 }
-window.addEventListener("pointermove", (event) => (cursor = onImage(event) ?? cursor), { passive: true });
+window.addEventListener(
+  "pointermove",
+  (event) => {
+    const position = onImage(event);
+    cursor = position ?? cursor;
+    marks.move(position, event.buttons !== 0);
+  },
+  { passive: true },
+);
+let pressedAt = null; // CSS pixels, of a button on the image
+window.addEventListener("pointerdown", (event) => (pressedAt = onImage(event) && event.button === 0 ? [event.clientX, event.clientY] : null), true);
+window.addEventListener("pointerup", (event) => {
+  const moved = pressedAt === null || Math.hypot(event.clientX - pressedAt[0], event.clientY - pressedAt[1]) > 3;
+  if (!moved) marks.press(onImage(event));
+}, true);
+window.addEventListener("wheel", () => marks.clear(), { passive: true });
 window.addEventListener("dblclick", (event) => {
   const position = onImage(event);
   if (position && !hello?.flat) send({ type: "focus", u: position[0], v: position[1], double: true });
@@ -169,5 +195,6 @@ function uncover() {
 }
 uncover();
 
+window.luxelShell.onscheme = sendScheme;
 window.luxelShell.onkey = connect;
 if (window.luxelShell.key !== null) connect(window.luxelShell.key);

@@ -57,6 +57,7 @@ export class Toolbar {
       button.type = "button";
       button.title = titleOf(action);
       button.textContent = action.label;
+      if (action.name === "Delete") button.classList.add("luxel-danger");
       button.addEventListener("click", () => this.press(action.name));
       this.#buttons.set(action.name, button);
     }
