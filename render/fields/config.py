@@ -91,8 +91,9 @@ class FieldConfig(Options):
     schedule: ScheduleName = "steps"
     """When the learning rate decays. steps: at `decay_from` and every `decay_every` steps after it; shares: at 1/2, 3/4
     and 9/10 of the steps, or of `seconds` where that is earlier."""
-    warm_up: StepsOrNever = 0
-    """Steps in which the learning rate rises linearly from a hundredth of its value."""
+    warm_up: StepsOrNever | None = None
+    """Steps in which the learning rate rises linearly from a hundredth of its value; None: chosen by application and
+    data, otherwise 0."""
     decay_factor: PositiveShare = 0.33
     """Factor by which the learning rate is multiplied at each decay."""
     decay_from: StepsOrNever = 20_000
@@ -120,7 +121,8 @@ class FieldConfig(Options):
 
     def rate_at(self, step: int, elapsed: float = 0.0) -> float:
         """The learning rate of a step, the first of which is 0, before which a share of `seconds` has elapsed."""
-        warmth = step / self.warm_up if step < self.warm_up else 1.0
+        rising = self.warm_up or 0
+        warmth = step / rising if step < rising else 1.0
         return self.rate * (0.01 + 0.99 * warmth) * self.decay_factor ** self._decays(step, elapsed)
 
     def share_at(self, step: int, elapsed: float = 0.0) -> float:

@@ -28,6 +28,7 @@ from luxel.render.ops.field.march_rays import LEFT_OUT, RAYS, Region, Samples
 
 FEATURES = 16  # from the density network to the colour network
 MAX_DENSITY = 15.0  # before the activation
+HUBER = 0.1  # where the loss begins to grow linearly, unless the configuration says it
 DISTORTION_UNIT = 1024.0  # steps along a ray that are a unit of length in the distortion
 # Tensors of `March`, which field files and checkpoints have under these names.
 MARCH_TENSORS = ("box", "live", "occupancy.densities", "occupancy.bits")
@@ -132,7 +133,8 @@ class RadianceField(Application):
         rgb = composited.rgb
         if self.rays.alters:
             rgb = self.rays.shown(rgb, composited.transmittance, batch, counting_rays(batch, samples))
-        total = torch.nn.functional.huber_loss(rgb, batch.targets, reduction="sum", delta=self.config.huber)
+        delta = HUBER if self.config.huber is None else self.config.huber
+        total = torch.nn.functional.huber_loss(rgb, batch.targets, reduction="sum", delta=delta)
         if self.config.distortion:
             given = self.loss_scalars
             weight = 3 * self.config.distortion if given is None else given[0]

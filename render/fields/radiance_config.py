@@ -41,8 +41,9 @@ class RadianceConfig(FieldConfig):
     0: a step takes all samples. None: 4, in a full scene 2."""
     least_alpha: ShareBelow1 = 0.0
     """With `marched`: leave out samples whose alpha is below this."""
-    huber: Positive = 0.1
-    """Error of a colour, in [0, 1], above which the loss grows linearly."""
+    huber: Positive | None = None
+    """Error of a colour, in [0, 1], above which the loss grows linearly; None: 0.3 for an object in a box, otherwise
+    0.1."""
     extent: ExtentName = "auto"
     """What the field represents. box: what is in a box. contracted: the full scene, by coordinates that are contracted
     outside of an inner box (Barron et al. 2022, Mip-NeRF 360). cascades: the full scene, by even coordinates of the
@@ -55,7 +56,7 @@ class RadianceConfig(FieldConfig):
     """In a full scene, steps along rays are at least this fraction of the distance; None: 1/256."""
     distortion: Weight | None = None
     """Weight of the distortion loss, which draws the weights along a ray together (Barron et al. 2022, equation 15);
-    None: 0.01 in a full scene, otherwise 0."""
+    None: 0.01 in a full scene, 0.003 for an object in a box, otherwise 0."""
     distortion_final: Weight | None = None
     """Weight of the distortion loss in the last quarter of the run, to which it changes from `distortion` by equal
     ratios; None: as `distortion`, and 3e-4 where that is not given either."""
@@ -114,7 +115,7 @@ class RadianceConfig(FieldConfig):
     def problems(self) -> list[tuple[bool, str]]:
         """As of all fields; a box has no surroundings."""
         surroundings = (self.cascades or 1) > 1 or bool(self.growth) or bool(self.sky)
-        # Open options are those of a full scene, or refused once the capture has decided against one.
+        # Open options are those of a full scene or an object, or refused once the capture has decided against both.
         constant = self.distortion == 0 or (self.distortion is None and self.extent == "box")
         return [
             *super().problems(),

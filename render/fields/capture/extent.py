@@ -22,6 +22,8 @@ NEAR = 0.05  # without points, where training rays begin, in sides of the inner 
 MAX_POINTS = 10_000  # that depths are taken of
 GROWTH = 1 / 256  # of steps with the distance in a full scene (Müller et al. 2022, appendix E.1)
 DISTORTION, DISTORTION_FINAL = 0.01, 3e-4  # fog goes first, and what is thin is learnt then
+# Of an object: errors at its outline count in full; its densities wait for no colours that make up for their lack.
+OBJECT_HUBER, OBJECT_DISTORTION, WARM_UP = 0.3, 0.003, 500
 MIN_FINEST, MAX_FINEST = 256, 1 << 17  # points along a full scene
 CASCADES = 5  # where nothing says how far a scene reaches
 MAX_BY_CAPTURE = 9
@@ -47,9 +49,7 @@ def adapted_to(config: RadianceConfig, data: PosedImages | Sequence[View]) -> Ra
         as_object = transparent or (not surroundings and is_object(views, given.points))
         config = dataclasses.replace(config, extent="box" if as_object else "cascades")
     if config.extent == "box":
-        return dataclasses.replace(
-            config, finest=FINEST if as_object and config.finest is None else config.finest
-        )
+        return _of_object(config) if as_object else config
     if config.cascades is None:
         config = dataclasses.replace(
             config, cascades=cascades_of(views, given.points, config.extent == "contracted")
@@ -66,6 +66,17 @@ def adapted_to(config: RadianceConfig, data: PosedImages | Sequence[View]) -> Ra
         growth=GROWTH if config.growth is None else config.growth,
         sky=not transparent if config.sky is None else config.sky,
         log2_entries=entries if config.log2_entries is None else config.log2_entries,
+    )
+
+
+def _of_object(config: RadianceConfig) -> RadianceConfig:
+    """With what is right for an object alone in a box."""
+    return dataclasses.replace(
+        config,
+        finest=FINEST if config.finest is None else config.finest,
+        huber=OBJECT_HUBER if config.huber is None else config.huber,
+        distortion=OBJECT_DISTORTION if config.distortion is None else config.distortion,
+        warm_up=min(WARM_UP, config.steps // 20) if config.warm_up is None else config.warm_up,
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-LEAST_SLOPE = 1 / 1024  # of a saturated colour that a step brings back
+LEAST_DERIVATIVE = 1 / 1024  # of a saturated colour that a step brings back
 
 
 def distortion_reference(
@@ -56,7 +56,7 @@ def composite_reference(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Colours of rays (Mildenhall et al. 2020, "NeRF", equation 3); differentiable by density and colour.
 
-    The gradient by ``colour`` has a slope of at least `LEAST_SLOPE` where a step against it brings the colour nearer to
+    The gradient by ``colour`` has a derivative of the sigmoid of at least `LEAST_DERIVATIVE` where a step against it brings the colour nearer to
     1/2.
 
     Args:
@@ -100,6 +100,6 @@ class _Returning(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Tensor:
         (y,) = ctx.saved_tensors
-        slope = y * (1 - y)
+        derivative = y * (1 - y)
         back = torch.where(y < 0.5, g < 0, g > 0)
-        return g * torch.where(back, slope.clamp_min(LEAST_SLOPE), slope)
+        return g * torch.where(back, derivative.clamp_min(LEAST_DERIVATIVE), derivative)

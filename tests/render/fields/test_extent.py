@@ -155,7 +155,12 @@ def test_what_a_capture_chooses():
         for v in views
     ]
     cut_out = RadianceField.adapt_config(replace(CONFIG, finest=None, growth=None), rgba)
-    assert cut_out == replace(CONFIG, extent="box", finest=2048, growth=None)
+    of_object = {"huber": 0.3, "distortion": 0.003, "warm_up": min(500, CONFIG.steps // 20)}
+    assert cut_out == replace(CONFIG, extent="box", finest=2048, growth=None, **of_object)
+    own = {"huber": 1.0, "distortion": 0.0, "warm_up": 3}
+    assert RadianceField.adapt_config(replace(CONFIG, growth=None, **own), rgba) == replace(
+        CONFIG, extent="box", growth=None, **own
+    )
     assert RadianceField.adapt_config(CONFIG, []) == CONFIG
 
 

@@ -18,7 +18,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.capture.exposure import PENALTY, WIDTHS, Exposure
 from luxel.render.fields.capture.posed_images import PosedImages, views_of
 from luxel.render.fields.files import save_field
-from luxel.render.fields.radiance import RadianceConfig, RadianceField
+from luxel.render.fields.radiance import HUBER, RadianceConfig, RadianceField
 from luxel.render.fields.training.optimizer import AUXILIARY_RATE, FieldOptimizer
 from luxel.render.geometry.camera import Pixels, View
 from luxel.render.ops.field.march_rays import LEFT_OUT, RAYS
@@ -105,7 +105,7 @@ def test_the_gradient_of_a_step(model: Any, cut_out: bool, monkeypatch: Any) -> 
     background = (kept[0][rows, None, None].double(), kept[1][rows].double()) if kept else ()
     shown = view_exposure(rgb.detach()[rows, None, None].double(), own, *background)[:, 0, 0]
     total = torch.nn.functional.huber_loss(
-        shown, batch.targets[rows].double(), reduction="sum", delta=config.huber
+        shown, batch.targets[rows].double(), reduction="sum", delta=config.huber or HUBER
     )
     centred = table - table.mean(0)
     expected_loss = total / (3 * int(counters[RAYS])) + PENALTY / 2 * centred.square().sum() / len(table)

@@ -138,15 +138,15 @@ def test_a_saturated_colour_comes_back(precision, end):
     """Half precision holds its gradient; away from the other end it is that of the sigmoid, here next to nothing."""
     given = moved(drawn([1], spare=0), **precision)
     given["colour"] = given["colour"] * 0 + 40.0 * end
-    slopes = []
+    derivatives = []
     for towards in (-end, end):
         colour = given["colour"].clone().requires_grad_()
         rgb = composite(**{**given, "colour": colour}, scale=SCALE).rgb
         weight = 1 - composite(**given, scale=SCALE).transmittance
         (gradient,) = torch.autograd.grad((-towards * rgb).sum(), colour)
-        slopes.append((gradient.abs() / weight).max())
-    assert torch.allclose(slopes[0].double().cpu(), torch.tensor(1 / 1024, dtype=D), rtol=1e-4)
-    assert slopes[1] < 1e-15
+        derivatives.append((gradient.abs() / weight).max())
+    assert torch.allclose(derivatives[0].double().cpu(), torch.tensor(1 / 1024, dtype=D), rtol=1e-4)
+    assert derivatives[1] < 1e-15
 
 
 def test_distortion_needs_a_step(device):
