@@ -1,0 +1,351 @@
+"""Thirty tasks at the page, each with the actions that it may take; docs/viewer.md has the same table.
+
+A tool is chosen by one action; then every point, stroke and typed value that the geometry of the task needs is one, and
+one more confirms.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from hands import Desk
+from page_driver import until
+
+from luxel.viewer.web.panels.camera_path import CameraPathPanel
+from luxel.viewer.web.panels.compare import ComparePanel
+from luxel.viewer.web.panels.ruler import RulerPanel
+
+By = Literal["mouse", "keys"]
+Stays = Callable[[Desk], bool]  # what must hold after a reload, too
+
+
+@dataclass(frozen=True)
+class Task:
+    """What somebody wants of the page.
+
+    Args:
+        name: as in docs/viewer.md.
+        by: with what it is done, and with nothing else.
+        actions: how many it may take.
+        run: does it and asserts that it is done; returns what must hold after a reload.
+    """
+
+    name: str
+    by: By
+    actions: int
+    run: Callable[[Desk], Stays | None]
+
+
+TASKS: list[Task] = []
+
+
+def task(name: str, by: By, actions: int) -> Callable[[Callable[[Desk], Stays | None]], None]:
+    def add(run: Callable[[Desk], Stays | None]) -> None:
+        TASKS.append(Task(name, by, actions, run))
+
+    return add
+
+
+def half(desk: Desk) -> int:
+    """Selects about half of the scene; how many that is."""
+    chosen = np.arange(desk.count) % 2 == 0
+    import torch
+
+    desk.select(torch.from_numpy(chosen))
+    return int(chosen.sum())
+
+
+def download(desk: Desk, act: Callable[[], None]) -> bytes:
+    """What the browser gets from an action."""
+    with desk.page.expect_download(timeout=120_000) as arriving:
+        act()
+    return Path(arriving.value.path()).read_bytes()
+
+
+def rulers(desk: Desk) -> Any:
+    """Rulers, scale and level of the scene."""
+    return desk.panel(RulerPanel).shared.present
+
+
+@task("Delete what lies in a rectangle", "mouse", 3)
+def _(desk: Desk) -> Stays:
+    desk.hands.click(desk.tool("Rectangle (R)"))
+    desk.active()
+    desk.hands.drag(desk.at(-300, -300), desk.at(0, 300))
+    until(lambda: 20 < desk.selected < 230, "nothing is selected")
+    left = desk.count - desk.selected
+    desk.hands.click(desk.button("Delete"))
+    until(lambda: desk.count == left, "nothing was deleted")
+    return lambda desk: desk.count == left
+
+
+@task("Remove floaters: keep what an outline holds", "mouse", 4)
+def _(desk: Desk) -> Stays:
+    desk.hands.click(desk.tool("Lasso (L)"))
+    desk.active()
+    corners = [(-200, -200), (200, -200), (200, 200), (-200, 200), (-200, -190)]
+    desk.hands.drag(*(desk.at(*corner) for corner in corners))
+    until(lambda: desk.selected > 20, "nothing is selected")
+    kept = desk.selected
+    desk.hands.click(desk.button("Invert"))
+    until(lambda: desk.selected == desk.count - kept, "the selection was not inverted")
+    desk.hands.click(desk.button("Delete"))
+    until(lambda: desk.count == kept, "the floaters are still there")
+    return lambda desk: desk.count == kept
+
+
+@task("Hide what a polygon of four corners holds", "mouse", 7)
+def _(desk: Desk) -> None:
+    desk.hands.click(desk.tool("Polygon (P)"))
+    desk.active()
+    for corner in ((-200, -200), (0, -200), (0, 200), (-200, 200), (-200, -200)):
+        desk.hands.click(desk.at(*corner))
+    until(lambda: desk.selected > 10, "nothing is selected")
+    chosen = desk.selected
+    desk.hands.click(desk.button("Hide"))
+    until(lambda: desk.hidden == chosen, "nothing is hidden")
+
+
+@task("Look at a painted part alone", "mouse", 3)
+def _(desk: Desk) -> None:
+    desk.hands.click(desk.tool("Brush (B)"))
+    desk.active()
+    desk.hands.drag(desk.at(-60, 0), desk.at(60, 10))
+    until(lambda: desk.selected > 0, "nothing is painted")
+    rest = desk.count - desk.selected
+    desk.hands.click(desk.button("Solo"))
+    until(lambda: desk.hidden == rest, "the rest is to be seen")
+
+
+@task("Take an edit back", "mouse", 1)
+def _(desk: Desk) -> None:
+    half(desk)
+    desk.hands.click(desk.tool("Undo"))
+    until(lambda: desk.selected == 0, "the selection is still there")
+
+
+@task("Export a selection", "mouse", 1)
+def _(desk: Desk) -> None:
+    chosen = half(desk)
+    content = download(desk, lambda: desk.hands.click(desk.button("Export")))
+    assert f"element vertex {chosen}".encode() in content
+
+
+@task("Select one primitive", "mouse", 2)
+def _(desk: Desk) -> None:
+    desk.hands.click(desk.tool("Click (V)"))
+    desk.active()
+    desk.hands.click(desk.at(0, 0))
+    until(lambda: desk.selected == 1, "not one is selected")
+
+
+@task("Measure a distance", "mouse", 3)
+def _(desk: Desk) -> Stays:
+    desk.hands.click(desk.tool("Ruler (M)"))
+    desk.active()
+    desk.hands.click(desk.at(-60, 0))
+    until(lambda: len(desk.panel(RulerPanel)._points) == 1, "no click arrived")
+    desk.hands.click(desk.at(60, 30))
+    until(lambda: len(rulers(desk).rulers) == 1, "there is no ruler")
+    length = desk.panel(RulerPanel)._length.value
+    assert length.endswith(" units")
+    return lambda desk: desk.panel(RulerPanel)._length.value == length
+
+
+@task("Set the scale by a known length", "mouse", 7)
+def _(desk: Desk) -> Stays:
+    desk.hands.click(desk.tool("Ruler (M)"))
+    desk.active()
+    desk.hands.click(desk.at(-60, 0))
+    until(lambda: len(desk.panel(RulerPanel)._points) == 1, "no click arrived")
+    desk.hands.click(desk.at(60, 30))
+    until(lambda: len(rulers(desk).rulers) == 1, "there is no ruler")
+    for folder in ("Ruler", "Scale"):
+        desk.hands.click(desk.heading(folder))
+    desk.hands.type(desk.field("This is"), 0.42)
+    desk.hands.click(desk.button("Set scale"))
+    until(lambda: desk.panel(RulerPanel)._length.value == "42.00 cm", "there is no scale")
+    return lambda desk: desk.panel(RulerPanel)._length.value == "42.00 cm"
+
+
+@task("Level the floor by three points", "mouse", 4)
+def _(desk: Desk) -> Stays:
+    desk.hands.click(desk.tool("Level by three points (J)"))
+    desk.active()
+    for number, place in enumerate(((-60, 20), (60, 20), (0, -60))):
+        desk.hands.click(desk.at(*place))
+        done = lambda number=number: (  # noqa: E731
+            len(desk.panel(RulerPanel)._points) > number or rulers(desk).up is not None
+        )
+        until(done, "no click arrived")
+    until(lambda: rulers(desk).up is not None, "nothing is level")
+    up = rulers(desk).up
+    return lambda desk: np.allclose(rulers(desk).up, up)
+
+
+@task("Compare a photograph with its render", "mouse", 2)
+def _(desk: Desk) -> None:
+    desk.hands.click(desk.tool("Compare"))
+    line = desk.page.get_by_role("slider", name="Line between")
+    line.wait_for(timeout=60_000)
+    desk.rest()
+    box = line.bounding_box()
+    x = box["x"] + box["width"] / 2
+    desk.hands.drag((x, 200), (x - 150, 205))
+    until(lambda: float(desk.panel(ComparePanel)._split.value) < 45, "the line was not moved")
+
+
+@task("See what lies under a pixel", "mouse", 2)
+def _(desk: Desk) -> None:
+    desk.hands.click(desk.tool("Inspect (I)"))
+    desk.active()
+    desk.hands.click(desk.at(0, 0))
+    desk.page.get_by_text("contribut").first.wait_for(timeout=60_000)
+
+
+@task("Show the depth", "mouse", 2)
+def _(desk: Desk) -> Stays:
+    desk.hands.choose(desk.field("Output"), "depth")
+    until(lambda: desk.output == "depth", "the output is the old one")
+    return lambda desk: desk.output == "depth"
+
+
+@task("Return to where the page began", "mouse", 1)
+def _(desk: Desk) -> None:
+    start = desk.position
+    desk.page.keyboard.press("w", delay=400)
+    until(lambda: not np.allclose(desk.position, start, atol=1e-3), "the camera has not moved")
+    desk.hands.click(desk.page.locator(".luxel-buttons").get_by_role("button", name="Reset the view"))
+    until(lambda: np.allclose(desk.position, start, atol=1e-3), "the camera is elsewhere")
+
+
+@task("Fly to a point", "mouse", 1)
+def _(desk: Desk) -> None:
+    start = desk.position
+    desk.hands.double_click(desk.at(30, 10))
+    until(lambda: not np.allclose(desk.position, start, atol=1e-2), "the camera has not moved")
+
+
+@task("Go to the next photograph", "mouse", 1)
+def _(desk: Desk) -> Stays:
+    start = desk.position
+    desk.hands.click(desk.button("Next ▶"))
+    until(lambda: not np.allclose(desk.position, start, atol=1e-2), "the camera has not moved")
+    place = desk.position
+    return lambda desk: np.allclose(desk.position, place, atol=1e-2)
+
+
+@task("Make a camera path of two views", "mouse", 4)
+def _(desk: Desk) -> None:
+    desk.hands.click(desk.heading("Camera path"))
+    desk.hands.click(desk.button("Add keyframe"))
+    desk.hands.drag(desk.at(-100, 0), desk.at(100, 20))
+    desk.rest()
+    desk.hands.click(desk.button("Add keyframe"))
+    until(lambda: len(desk.panel(CameraPathPanel)._keyframes) == 2, "there are no two keyframes")
+
+
+@task("Delete the selection", "keys", 2)
+def _(desk: Desk) -> Stays:
+    desk.hands.key("Control+a")
+    until(lambda: desk.selected == 250, "not all is selected")
+    desk.hands.key("Delete")
+    until(lambda: desk.count == 0, "nothing was deleted")
+    return lambda desk: desk.count == 0
+
+
+@task("Hide all but the selection", "keys", 1)
+def _(desk: Desk) -> None:
+    chosen = half(desk)
+    desk.hands.key("Shift+O")
+    until(lambda: desk.hidden == 250 - chosen, "the rest is to be seen")
+
+
+@task("Undo and redo", "keys", 2)
+def _(desk: Desk) -> None:
+    chosen = half(desk)
+    desk.hands.key("Control+z")
+    until(lambda: desk.selected == 0, "nothing was taken back")
+    desk.hands.key("Control+y")
+    until(lambda: desk.selected == chosen, "nothing was made again")
+
+
+@task("Show another output", "keys", 1)
+def _(desk: Desk) -> Stays:
+    desk.hands.key("3")
+    until(lambda: desk.output == "depth", "the output is the old one")
+    return lambda desk: desk.output == "depth"
+
+
+@task("Move the line of a comparison", "keys", 3)
+def _(desk: Desk) -> None:
+    desk.hands.key("c")
+    line = desk.page.get_by_role("slider", name="Line between")
+    line.wait_for(timeout=60_000)
+    desk.rest()
+    desk.hands.actions += 1  # Tab, as often as it takes: the focus goes to the line
+    line.focus()
+    split = float(desk.panel(ComparePanel)._split.value)
+    desk.hands.key("ArrowLeft")
+    until(lambda: float(desk.panel(ComparePanel)._split.value) < split, "the line was not moved")
+
+
+@task("Copy a link to the view", "keys", 1)
+def _(desk: Desk) -> None:
+    desk.hands.key("u")
+    desk.page.get_by_text("The link to this view is copied.").wait_for(timeout=60_000)
+    text = desk.page.evaluate("navigator.clipboard.readText()")
+    assert "position=" in text and text.startswith(desk.app.url.rstrip("/"))
+
+
+@task("Hide the panel and bring it back", "keys", 2)
+def _(desk: Desk) -> None:
+    shown = lambda: desk.page.locator(".luxel-heading:visible").count()  # noqa: E731
+    before = shown()
+    desk.hands.key("h")
+    until(lambda: shown() == 0, "the panel is still there")
+    desk.hands.key("h")
+    until(lambda: shown() == before, "the panel is gone")
+
+
+@task("Run a command by its name", "keys", 3)
+def _(desk: Desk) -> None:
+    desk.hands.key("Control+k")
+    desk.page.get_by_role("dialog", name="All commands").wait_for(timeout=60_000)
+    desk.hands.actions += 1
+    desk.page.keyboard.type("Select all")
+    desk.page.wait_for_timeout(500)
+    desk.hands.key("Enter")
+    until(lambda: desk.selected == 250, "the command was not run")
+
+
+@task("See all keys", "keys", 1)
+def _(desk: Desk) -> None:
+    desk.hands.key("?")
+    card = desk.page.get_by_role("dialog", name="Controls")
+    card.wait_for(timeout=60_000)
+    for words in ("Rectangle", "Ruler", "Compare", "Redo"):
+        assert words in card.inner_text()
+
+
+@task("Leave a tool", "keys", 2)
+def _(desk: Desk) -> None:
+    desk.hands.key("r")
+    desk.active()
+    desk.hands.key("Escape")
+    desk.page.locator("#luxel-strokes").wait_for(state="detached")
+
+
+def table() -> str:
+    """The tasks as docs/viewer.md lists them."""
+    rows = [f"| {task.name} | {task.by} | {task.actions} |" for task in TASKS]
+    return "\n".join(["| task | with | actions |", "|---|---|---|", *rows])
+
+
+if __name__ == "__main__":
+    print(json.dumps(len(TASKS)), table(), sep="\n")

@@ -1,0 +1,46 @@
+"""Tasks at the page in a real browser, each within the actions that it may take, nothing lost on reload."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hands import Desk
+from page_driver import ball, ring, until
+from page_tasks import TASKS, Task, table
+from shown import StaticSession, ViewerApp
+
+DOCS = Path(__file__).resolve().parents[4] / "docs" / "viewer.md"
+
+
+def test_the_table_of_the_docs_is_that_of_the_tasks() -> None:
+    assert table() in DOCS.read_text(), "docs/viewer.md: write the table of tasks anew"
+    assert sum(task.by == "mouse" for task in TASKS) >= 20
+    assert sum(task.by == "keys" for task in TASKS) >= 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+def test_task(
+    task: Task, open_page: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    torch.set_num_threads(1)
+    with ViewerApp(StaticSession(ball(), ring(), "ball", folder=tmp_path), port=0) as app:
+        page = open_page(app, width=1280, height=800)
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        errors: list[str] = []
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda line: line.type == "error" and errors.append(line.text))
+        desk = Desk(page, app)
+        stays = task.run(desk)
+        assert desk.hands.actions <= task.actions, "more actions than the table has"
+        assert not errors
+        if stays is not None:
+            page.wait_for_timeout(1000)  # for what is stored in the background
+            desk.reload()
+            until(lambda: stays(desk), "lost on reload")
+        assert not errors
