@@ -44,9 +44,16 @@ class RunServer:
             its address. With ``beside``, the path of a scene, that one is shown too; ``left``: whether the run is the
             left one.
         hide: ends the viewer that ``show`` started.
+        stays: whether the viewer goes on after the training.
     """
 
-    def __init__(self, run: Any, show: Callable[..., str], hide: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        run: Any,
+        show: Callable[..., str],
+        hide: Callable[[], None],
+        stays: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._run = run
         self._listener: Listener | None = None
         self._connections: set[socket.socket] = set()
@@ -59,10 +66,12 @@ class RunServer:
             "stop": lambda _: run.request_stop(),
             "save": lambda _: str(run.between_steps(run.save_checkpoint).result(PATIENCE)),
             "set": self._set,
+            "copy": self._copy,
             "show": lambda request: show(
                 dict(request.get("serve", {})), **{k: request[k] for k in ("beside", "left") if k in request}
             ),
             "hide": lambda _: hide(),
+            "stays": lambda _: stays(),
         }
 
     def start(self) -> None:
@@ -95,6 +104,13 @@ class RunServer:
                 "a neural field's options cannot be changed while it trains.", "Stop and resume it."
             )
         self._run.between_steps(lambda: self._run.reconfigure(overrides)).result(PATIENCE)
+
+    def _copy(self, request: dict[str, Any]) -> int:
+        """Writes the present scene to a file of the other process; returns its step."""
+        path = request.get("path")
+        if not hasattr(self._run, "copy_scene") or not isinstance(path, str):
+            raise LuxelError("this run gives no copy of its scene.", "Wait for its first checkpoint.")
+        return self._run.copy_scene(Path(path))
 
     def _accept(self, listening: socket.socket) -> None:
         while True:

@@ -106,6 +106,7 @@ class TrainingLoop:
         cpu_seconds: processor time of this process during steps on a CPU, of all its threads together.
         speed: running mean of steps per second; 0 before the first step.
         done: whether the run has ended otherwise than by Ctrl-C.
+        reason: why the last step was the last, see `Run.finish_reason`; empty while there are more.
         signal: number of the signal that ended the run, or came while its results were written; 0: none.
     """
 
@@ -115,7 +116,7 @@ class TrainingLoop:
         self._display = ProgressDisplay()
         self.say = say or self._display.say
         self.steps_done, self.train_seconds, self.cpu_seconds, self.speed = 0, 0.0, 0.0, 0.0
-        self.done, self.signal = False, 0
+        self.done, self.reason, self.signal = False, "", 0
         self._go, self._stop, self._single_steps, self._over = Event(), False, 0, False
         self._go.set()
         self._requests: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
@@ -215,7 +216,7 @@ class TrainingLoop:
                 if self.steps_done > before:
                     run.evaluate_when_due()
                     self._save_when_due(run)
-            self._over = True
+            self._over, self.reason = True, reason
             self._refuse_requests()
             try:
                 return run.finish(reason)
@@ -284,6 +285,8 @@ class TrainingLoop:
             "eta": 0.0 if self.done else left,
             "paused": self.paused,
             "done": self.done,
+            "reason": self.reason,
+            "time_limit": seconds,
         }
 
     def _may_step(self) -> bool:

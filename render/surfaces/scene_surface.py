@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -74,6 +75,7 @@ class SceneViews:
         cameras: at least one.
         on_progress: called with the stage and the share of it that is done.
         exact: see `luxel.render.surfaces.surface_depth.surface_depth`.
+        turn: makes a context in which a view is rendered, such as a lock of others that render on the device.
         render: options of `luxel.render.raster.rasterize.rasterize`.
     """
 
@@ -83,8 +85,10 @@ class SceneViews:
         cameras: Sequence[Camera],
         on_progress: Report,
         exact: bool = False,
+        turn: Callable[[], AbstractContextManager[object]] = nullcontext,
         **render: Any,
     ) -> None:
+        self._turn = turn
         self.cameras = [replace(camera.to(scene.device), lens=None) for camera in cameras]
         self._scene, self._render, self._on_progress, self._exact = scene, render, on_progress, exact
         self._cached: dict[int, tuple[Tensor, Tensor]] = {}
@@ -105,11 +109,12 @@ class SceneViews:
     def _view(self, k: int, camera: Camera) -> tuple[Tensor, Tensor]:
         if k in self._cached:
             return self._cached[k]
-        depth, frame = surface_depth(self._scene, camera, exact=self._exact, **self._render)
-        view = depth, frame.rgb
-        if self._caches:
-            view = view[0], view[1].contiguous()  # not a part of the image of all channels
-            self._cached[k] = view
+        with self._turn():
+            depth, frame = surface_depth(self._scene, camera, exact=self._exact, **self._render)
+            view = depth, frame.rgb
+            if self._caches:
+                view = view[0], view[1].contiguous()  # not a part of the image of all channels
+                self._cached[k] = view
         return view
 
 
@@ -130,6 +135,7 @@ def finished_surface(
     time: float | None = None,
     min_part: float = MIN_PART,
     exact: bool = False,
+    turn: Callable[[], AbstractContextManager[object]] = nullcontext,
     on_progress: Report = lambda stage, share: None,
     say: Callable[[str], None] = lambda text: None,
     **render: Any,
@@ -144,6 +150,7 @@ def finished_surface(
         time: of scenes that move.
         min_part: parts with fewer triangles than this share of those of the largest are left out.
         exact: see `luxel.render.surfaces.surface_depth.surface_depth`.
+        turn: makes a context in which each view is rendered, such as a lock of others that render on the device.
         on_progress: called with the stage and the share of it that is done.
         say: receives the size of the grid, before it is filled, and what the finish did.
         render: options of `luxel.render.raster.rasterize.rasterize` that change alpha.
@@ -157,7 +164,7 @@ def finished_surface(
     finish = finish or Finish()
     _check_finish(finish, scene.device)
     render["time"] = time if scene.moves else None
-    views = SceneViews(scene, cameras, on_progress, exact, **render)
+    views = SceneViews(scene, cameras, on_progress, exact, turn, **render)
     surface, tolerance = _fused(views, resolution, scene.device, say)
     surface = without_small_parts(surface, min_part)
     if finish.fill_holes > 0:

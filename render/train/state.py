@@ -26,7 +26,7 @@ from luxel.render.train.monitor.divergence import MAX_REMOVED
 from luxel.render.train.store.stores import restored_store
 from luxel.render.train.views.exposure import SHARED, TABLES, WIDTHS
 
-MAX_STEPS, MAX_SECONDS, MAX_HALVINGS = 10**12, 1e12, 32
+MAX_STEPS, MAX_SECONDS, MAX_HALVINGS, MAX_DEGREE = 10**12, 1e12, 32, 3
 Decibels = Annotated[float, msgspec.Meta(ge=-1e4, le=1e4)]
 
 
@@ -40,6 +40,7 @@ class State(msgspec.Struct):
     train_views: list[str]
     test_psnr: Decibels | None = None
     halvings: Annotated[int, msgspec.Meta(ge=0, le=MAX_HALVINGS)] | None = None
+    sh_degree: Annotated[int, msgspec.Meta(ge=0, le=MAX_DEGREE)] = 0
 
 
 def state_of(run: Any) -> Checkpoint:
@@ -56,6 +57,7 @@ def state_of(run: Any) -> Checkpoint:
         "psnr": run.monitor.psnr,
         "test_psnr": run.test_psnr,
         "halvings": run.halvings,
+        "sh_degree": run.timeline.at(run.steps_done).sh_degree,
         "train_views": [view.name for view in run.train_views],
     }
     return Checkpoint(run.steps_done, tensors, state)
@@ -78,6 +80,7 @@ def restore(run: Any, start: Checkpoint) -> None:
     run.loop.steps_done, run.loop.train_seconds = start.step, float(start.state["train_seconds"])
     run.monitor.psnr = start.state["psnr"]
     run.halvings = start.state.get("halvings")
+    run.reached_sh_degree = start.state.get("sh_degree", 0)
     run.folder.trim_log(start.step)
 
 

@@ -71,6 +71,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
         auxiliary: auxiliary state of the primitive; None: it has none.
         models: what is learnt of the training views.
         halvings: of the images that the primitives are adapted to; None: not known.
+        reached_sh_degree: of the run before it was resumed or changed, see `Timeline`.
         memory: limits of images and primitives.
         monitor: loss and PSNR of training views.
         test_psnr, frame_ms: PSNR of the held-out views in dB, and time to render one; None before they are evaluated.
@@ -114,6 +115,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
         self.test_psnr: float | None = None
         self.frame_ms: float | None = None
         self.halvings: int | None = 0
+        self.reached_sh_degree = 0
         self.watch_last_evaluation: Watch | None = None
         self._render, self._export = render or rasterizer(config.backend, self.device), export
         self.folder = RunFolder(Path(run_dir), self.say)
@@ -310,6 +312,22 @@ class Trainer(RunControls[StepReport, TrainResult]):
             reason, self.steps_done, self.train_seconds, count, reached, evaluation, path, scene
         )
 
+    def copy_scene(self, path: Path) -> int:
+        """Writes the present scene to a file, as ``export`` writes the result; may be called from any thread.
+
+        Returns:
+            Its step.
+
+        Raises:
+            LuxelError: it cannot be written, or the run has no ``export``.
+        """
+        if self._export is None:
+            raise LuxelError("This run writes no scene files.", "Wait for its first checkpoint.")
+        with self.lock:
+            step, scene = self.steps_done, self.scene.detach().map(torch.clone)
+        self._export(scene, path)
+        return step
+
     def _configure(self, config: TrainConfig) -> None:
         self.config, self.background = config, config.background
         self.content = image_content(self.train_views if config.strategy.follows_images else ())
@@ -337,7 +355,10 @@ class Trainer(RunControls[StepReport, TrainResult]):
     def _make_queue(self) -> None:
         config = self.config
         coarse = halvings_possible(self.train_views, config.resolution.halvings, config.resolution.smallest)
-        self.timeline = Timeline(config, self.extent, coarse, self.background, weakly(self._share_of_time))
+        self.timeline = Timeline(
+            *(config, self.extent, coarse, self.background, weakly(self._share_of_time)),
+            self.reached_sh_degree,
+        )
         rest = self._render, weakly(self._take_stats), self.auxiliary, self.content.coverage, self.models
         self.queue = StepQueue(config, self.dataset, self.timeline, *rest)
         self.queue.start(self.steps_done)

@@ -87,6 +87,13 @@ def retains_lenses(path: Path) -> bool:
     return isinstance(about, dict) and about.get("lens") == "keep"
 
 
+def trained_background(path: Path) -> str:
+    """The option ``background`` that a run was trained with; "auto" where it is not known."""
+    config = RunFolder.read_body(path).get("config") if path.is_dir() and has_config(path) else None
+    name = config.get("background") if isinstance(config, dict) else None
+    return name if name in ("white", "black", "random") else "auto"
+
+
 def has_capture(path: Path) -> bool:
     """Whether a folder is that of a run that was trained on a capture."""
     return path.is_dir() and has_config(path) and "capture" in RunFolder.read_body(path)

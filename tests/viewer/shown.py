@@ -106,9 +106,8 @@ class FirstImage(first_image.FirstImage):
         super().__init__(Redrawn(shown, render), extent)
 
 
-class PathVideo(path_video.PathVideo):
-    def __init__(self, shown: Any, render: Render | None, *arguments: Any, **options: Any) -> None:
-        super().__init__(Redrawn(shown, render), *arguments, **options)
+def write_page_film(shown: Any, render: Render | None, *arguments: Any) -> int:
+    return path_video.write_page_film(Redrawn(shown, render), *arguments)
 
 
 class Coverage(coverage.Coverage):

@@ -31,6 +31,7 @@ from luxel.viewer.attach import (
 )
 from luxel.viewer.cli import main
 from luxel.viewer.commands.view import ViewScene
+from luxel.viewer.received_scene import ReceivedScene
 
 
 class FakeRun:
@@ -353,11 +354,11 @@ def test_view_goes_on_with_the_files_of_a_run_whose_training_is_stopped(
     waiting, given_up = capsys.readouterr().err.splitlines()
     assert "waiting for process" in waiting
     assert given_up == f"{tmp_path}: the training does not answer. The run is shown as it was last saved."
-    answers = b'{"ok": {}}\n', b'{"ok": "http://127.0.0.1:1/"}\n'
+    answers = b'{"ok": {}}\n', b'{"ok": "http://127.0.0.1:1/"}\n', b'{"ok": false}\n'
     with peer_that_sends(tmp_path, *answers):  # stopped while it is shown
         attached = ViewScene(tmp_path)._attach()
         assert attached is not None
-        end = ViewScene(tmp_path)._show_training(*attached)
+        end = ViewScene(tmp_path)._show_training(*attached, ReceivedScene(tmp_path))
     assert end == f"{tmp_path}: the training does not answer. Its scene stays as it was last saved."
 
 

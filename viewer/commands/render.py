@@ -52,6 +52,7 @@ class Render(Options):
         luxel render runs/first --out tour.gif --width 480 --fps 15 --loop 3
         luxel render runs/first --out object.webp --transparent --quality 80
         luxel render runs/first --at IMG_0012 --out view.png --width 7680
+        luxel render runs/first --view "#position=3,0,1&target=0,0,0&up=0,0,1&fov=0.9" --out view.png --width 3840
         luxel render runs/moving --times 0.2 0.6 --out excerpt.mp4
         luxel render runs/moving --freeze 0.5 --out still-time.mp4
         luxel render runs/a-distance-field --sun 1 -1 2
@@ -72,6 +73,9 @@ class Render(Options):
     at: Annotated[str, tyro.conf.arg(metavar="{orbit,photographs,NAME}")] = "orbit"
     """Without --path: an orbit, a smooth path through all views of the run's capture, or the camera of the view NAME,
     which stands still."""
+    view: Annotated[str | None, optional("LINK")] = None
+    """Without --path: the camera of a link that the viewer has copied (key U), in quotation marks; its part after # is
+    enough. It stands still; a link of a dynamic scene has a time."""
     frames: Annotated[Annotated[int, Bounds(1, 10**6, stated=False)] | None, optional("N")] = None
     """Number of frames; default: 120, or those of the path."""
     fps: Annotated[Annotated[float, Bounds(0, 240, above=True)] | None, optional("FPS")] = None
@@ -218,6 +222,8 @@ class Render(Options):
         """Refuses options that the format of a film does not have, before the scene is opened."""
         from luxel.viewer.films.film_format import FORMATS, FilmOptions, check_options
 
+        if self.view is not None and (self.path is not None or self.at != "orbit"):
+            raise LuxelError("--view, --path and --at exclude each other.", "Give one of them.")
         path = self.out or self._default_out()
         if path.suffix.lower() in FORMATS:
             options = FilmOptions(self.fps or 1.0, self.quality, self.loop, self.transparent)
@@ -284,6 +290,8 @@ class Render(Options):
                 times = interpolate_times(times, self.frames) if times else []
             return self._resized(cameras), path.fps, times
         frames = self.frames or 120
+        if self.view is not None:
+            return self._linked(self.view, scene, frames)
         orbits = self.at == "orbit"
         if self.capture is None and not has_capture(self.scene):
             if not orbits:
@@ -341,6 +349,16 @@ class Render(Options):
         view = find_view(views, self.at)
         plays = self.out is None or self.out.suffix.lower() not in STILLS
         return self._resized([view.camera] * frames), 30.0, [] if plays else [view.time] * frames
+
+    def _linked(self, link: str, scene: Scene, frames: int) -> tuple[list[Camera], float, list[float]]:
+        """The camera of a link, in all frames."""
+        from luxel.viewer.films.view_link import decode_view
+
+        view = decode_view(link)
+        width = self.width or (round(self.height * 16 / 9) if self.height else 1280)
+        camera = view.camera(width, self.height or max(1, round(width * 9 / 16)))
+        times = [] if view.time is None or not scene.about.moves else [view.time] * frames
+        return [camera] * frames, 30.0, times
 
     def _around(self, scene: Scene, frames: int) -> list[Camera]:
         """An orbit around the centre of a scene without a capture."""

@@ -127,7 +127,7 @@ class TrainField(Options):
         from luxel.render.fields.training.trainer import FieldTrainer
         from luxel.viewer.progress import opening
         from luxel.viewer.scene_loading.runs import discard_unstarted
-        from luxel.viewer.training.train_scene import run_watched
+        from luxel.viewer.training.watched_run import run_watched
 
         self.config.check()
         self._check_data_options()
@@ -297,7 +297,7 @@ def _session(trainer: Any, data: FieldData) -> Session:
     return TrainingSession(
         trainer,
         data.views,
-        data.name,
+        trainer.folder.path.resolve().name,
         up=None if up is None else np.array(up),
         front=None if about.front is None else np.array(about.front),
         background=data.background,

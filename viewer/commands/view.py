@@ -5,23 +5,26 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
 
 import tyro
 
 from luxel.render.bounds import Options
 from luxel.render.errors import LuxelError
 from luxel.render.raster import Backend
-from luxel.viewer.attach import NOTICE, NoAnswerError, RunConnection, RunEnded, check, connect
+from luxel.viewer.attach import NO_ANSWER, NOTICE, NoAnswerError, RunConnection, RunEnded, check, connect
 from luxel.viewer.options import DeviceName, Serve, optional, pick_device
+from luxel.viewer.received_scene import ReceivedScene
 
 if TYPE_CHECKING:
     import torch
 
     from luxel.viewer.web.session import Session
 
+REPORT_PATIENCE = 120.0  # seconds that a training may take for its report after its end
 CHECK_EVERY = 0.5  # seconds between questions whether an attached run still trains
 
 
@@ -67,23 +70,68 @@ class ViewScene(Options):
 
     def execute(self) -> int:
         """Serves until Ctrl-C; returns the exit status."""
-        from luxel.viewer.web.opening import open_session
-
         if self.second is not None:
             self._check_second(self.second)
-        if (attached := self._attach()) is not None:
-            if (end := self._show_training(*attached)) is None:
+        if (attached := self._attach()) is None:
+            return self._show(self.scene)
+        received = ReceivedScene(self._trained(attached[1]))
+        try:
+            if (end := self._show_training(*attached, received)) is None:
                 return 0
-            print(end, flush=True)
+            if not received.is_needed:
+                print(end, flush=True)
+                return self._show(self.scene, ended=True)
+            return self._show_received(received)
+        finally:
+            received.close()
+
+    def _trained(self, beside: dict[str, Any]) -> Path:
+        """The folder of the run that trains, of the two scenes."""
+        return self.scene if self.second is None or beside["left"] else self.second
+
+    def _show_received(self, received: ReceivedScene) -> int:
+        """Shows the scene of a training that has ended without having saved one, as far as it was received.
+
+        Raises:
+            LuxelError: none was received.
+        """
+        run = received.run
+        if received.step is None or self.second is not None:
+            raise LuxelError(
+                f"{run}: the training has ended before it saved anything, so that there is no scene to show.",
+                "Start it again; its own output says why it ended.",
+            )
+        print(
+            f"The training has ended before it saved anything. This is its scene of step {received.step:,}, as it was "
+            "received last: save it with Edit, Files, as it is gone when this viewer ends.",
+            flush=True,
+        )
+        return self._show(received.path, run)
+
+    def _show(self, scene: Path, run: Path | None = None, ended: bool = False) -> int:
+        """Serves a scene, or two, until Ctrl-C; returns the exit status.
+
+        Args:
+            scene: the first one.
+            run: that it is of, if it is not saved there.
+            ended: whether its training has just ended, which the page says.
+        """
+        from luxel.viewer.web.opening import open_session
+
         device = pick_device(self.device)
         session = open_session(
-            self.scene,
+            scene,
             device,
             self.backend,
             self.capture,
             keep_non_finite=self.keep_non_finite,
-            axes=self.scene_axes,
+            axes=None if run else self.scene_axes,
+            run=run,
         )
+        if ended and self.second is None:
+            from luxel.viewer.training.ended_run import end_of_folder
+
+            session.run_end = end_of_folder(scene)
         print(_opened(self.scene, session, device))
         from luxel.viewer.web.serving import serve_until_interrupted, start_viewer
 
@@ -132,28 +180,55 @@ class ViewScene(Options):
                 return connection, beside
         return None
 
-    def _show_training(self, connection: RunConnection, beside: dict[str, Any]) -> str | None:
+    def _show_training(
+        self, connection: RunConnection, beside: dict[str, Any], received: ReceivedScene
+    ) -> str | None:
         """Shows a run that trains in another process until Ctrl-C (None) or its end; returns a sentence about that."""
         try:
-            print(f"viewer: {connection.show(self.serve.plain(), **beside)}")
+            address = connection.show(self.serve.plain(), **beside)
+            self.serve = replace(self.serve, port=urlsplit(address).port or self.serve.port)  # of the page
+            stays, process = connection.request("stays", patience=NO_ANSWER), connection.process
+            print(f"viewer: {address}")
             print(
                 "The run is training: this is its live scene. Ctrl-C ends the viewer, not the training.",
                 flush=True,
             )
             while check(connection, self.scene, _say):
+                received.follow(connection)
                 time.sleep(CHECK_EVERY)
-            return "The training has ended; its scene stays."
         except KeyboardInterrupt:
             print()
             with suppress(LuxelError):
                 connection.request("hide", patience=NOTICE)
             return None
         except RunEnded:
-            return "The training has ended; its scene stays."
+            pass
         except NoAnswerError as error:
             return f"{error.problem} Its scene stays as it was last saved."
         finally:
             connection.close()
+        if stays:
+            print(f"The training has ended; its own viewer goes on: {address}", flush=True)
+            return None
+        _wait_for_end(process)
+        return "The training has ended; its scene stays."
+
+
+def _wait_for_end(process: int) -> None:
+    """Waits until a process that writes its report has ended, so that the viewer can take its port."""
+    end = time.monotonic() + REPORT_PATIENCE
+    with suppress(KeyboardInterrupt):
+        while time.monotonic() < end and _runs(process):
+            time.sleep(0.1)
+
+
+def _runs(process: int) -> bool:
+    """Whether a process of this machine has not ended."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
 
 
 def _say(message: str) -> None:

@@ -29,6 +29,7 @@ log = logging.getLogger("luxel.viewer")
 LIST = "edits.json"
 PREVIOUS = ".previous"
 MAX_SESSIONS = 99  # of one scene at a time
+MAX_ASIDE = 5  # earlier sessions of a scene whose edits are retained
 FORMAT = 1
 
 
@@ -43,7 +44,7 @@ class Autosave:
 
     Args:
         folder: made when the first edit is written; what an earlier session left there and `resume` has not taken up
-            is then moved to a folder alongside it, with the suffix ``.previous``.
+            is then moved to a folder alongside it, with the suffix ``.previous``, ``.previous-2``, ...
         scene: as it was opened.
         identity: its `fingerprint`, if that is known already.
 
@@ -115,22 +116,76 @@ class Autosave:
             log.exception("The edits could not be saved in %s.", self.folder)
 
     def _start(self) -> None:
-        """Moves aside what an earlier session left, unless that was resumed; of the sessions before, one is
-        retained."""
+        """Moves aside what an earlier session left, unless that was resumed."""
         if self._fresh:
-            if (self.folder / LIST).is_file():
-                before = self.folder.with_name(self.folder.name + PREVIOUS)
-                earlier = OutputFolder(before.parent, before.name)
-                earlier.delete(earlier.names())
-                earlier.remove_folder()
-                number = 1
-                while before.exists():  # other files in it
-                    number += 1
-                    before = self.folder.with_name(f"{self.folder.name}{PREVIOUS}-{number}")
-                self.folder.rename(before)
+            self._set_aside()
             self._output.refresh()
             self._output.make()
             self._fresh = False
+
+    def _set_aside(self) -> None:
+        """Moves the folder aside; of the sessions before, MAX_ASIDE are retained."""
+        if not (self.folder / LIST).is_file():
+            return
+        for outdated in self._asides()[MAX_ASIDE - 1 :]:
+            output = OutputFolder(outdated.parent, outdated.name)
+            output.delete(output.names())
+            output.remove_folder()
+        number, aside = 1, self.folder.with_name(self.folder.name + PREVIOUS)
+        while aside.exists():
+            number += 1
+            aside = self.folder.with_name(f"{self.folder.name}{PREVIOUS}-{number}")
+        self.folder.rename(aside)
+
+    def _asides(self) -> list[Path]:
+        """Folders of earlier sessions that were moved aside, the newest first."""
+        name = self.folder.name + PREVIOUS
+        folders = [self.folder.with_name(name), *self.folder.parent.glob(f"{name}-[0-9]*")]
+        return sorted((f for f in folders if (f / LIST).is_file()), key=_changed_at, reverse=True)
+
+    def discard(self) -> None:
+        """Moves the edits of an earlier session aside: they are offered no more, and `bring_back` gets them.
+
+        Raises:
+            LuxelError: the folder cannot be moved.
+        """
+        try:
+            self._set_aside()
+        except OSError as error:
+            raise LuxelError(
+                f"{self.folder}: the edits cannot be moved aside ({error.strerror or error}).",
+                "Check the permissions of the folder above it.",
+            ) from error
+
+    def discarded(self) -> int:
+        """How many edits of this scene `bring_back` would get; 0 where there are none."""
+        return next((count for folder in self._asides() if (count := self._count_in(folder))), 0)
+
+    def bring_back(self) -> None:
+        """Moves the edits that were moved aside last back, so that `resume` makes them again.
+
+        Raises:
+            LuxelError: there are none, or the folder cannot be moved.
+        """
+        aside = next((folder for folder in self._asides() if self._count_in(folder)), None)
+        if aside is None:
+            raise LuxelError(
+                f"{self.folder}: no edits of this scene were discarded.", "Edit the scene as it was opened."
+            )
+        try:
+            self._set_aside()  # what may be there
+            OutputFolder(self.folder.parent, self.folder.name).remove_folder()
+            aside.rename(self.folder)
+        except OSError as error:
+            raise LuxelError(
+                f"{aside}: the edits cannot be moved back ({error.strerror or error}).",
+                f"Move the folder to {self.folder}, then open the scene again.",
+            ) from error
+        self._output.refresh()
+
+    def _count_in(self, folder: Path) -> int:
+        content = self._read_list(folder)
+        return 0 if content is None else int(content["position"])
 
     def _write_list(self, position: int) -> None:
         edits = [{"file": entry.file, "title": entry.title} for entry in self._entries]
@@ -139,8 +194,12 @@ class Autosave:
 
     def resumable(self) -> int:
         """How many edits an earlier session of this scene left in effect; 0 where there are none."""
-        content = self._read_list()
-        return 0 if content is None else int(content["position"])
+        return self._count_in(self.folder)
+
+    @property
+    def changed_at(self) -> float:
+        """When the list of edits was written last, seconds since 1970; 0 where there is none."""
+        return _changed_at(self.folder)
 
     def resume(self, document: Document) -> int:
         """Makes the edits of an earlier session again, also those that were undone; they can be undone as before.
@@ -154,7 +213,7 @@ class Autosave:
         Raises:
             LuxelError: there is nothing to resume, or a file is damaged; the document is then as it was.
         """
-        content = self._read_list()
+        content = self._read_list(self.folder)
         if content is None:
             raise LuxelError(
                 f"{self.folder}: there are no edits of this scene.", "Edit the scene as it was opened."
@@ -176,15 +235,22 @@ class Autosave:
         self._number = max((int(Path(entry.file).stem) for entry in entries), default=0)
         return position
 
-    def _read_list(self) -> dict[str, Any] | None:
-        """The list, if it is of this scene and whole."""
+    def _read_list(self, folder: Path) -> dict[str, Any] | None:
+        """The list in a folder, if it is of this scene and complete."""
         try:
-            content = json.loads((self.folder / LIST).read_text())
+            content = json.loads((folder / LIST).read_text())
             same = all(content[name] == value for name, value in self._identity.items())
             fits = 0 <= content["position"] <= len(content["edits"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
         return content if same and fits and content["edits"] else None
+
+
+def _changed_at(folder: Path) -> float:
+    try:
+        return (folder / LIST).stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def _lock(path: Path) -> IO[str] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from weakref import ref
 
 import torch
 from torch import Tensor
@@ -22,6 +23,7 @@ from luxel.viewer.edit.masks import Mode, combine
 from luxel.viewer.edit.neighbourhood import NeighbourGraphs, Neighbourhood
 
 HIGHLIGHT = (1.0, 0.72, 0.1)  # colour of the selection in the images
+FOREIGN = (0.1, 0.7, 1.0)  # of one that another page has made
 HIGHLIGHT_WEIGHT = 0.65
 INVISIBLE = -40.0  # logit of an opacity that no image shows
 
@@ -63,6 +65,7 @@ class Document:
             self.state.keep = keep
         self.history = History() if history is None else history
         self.version = 0
+        self._opened = ref(self.state.scene)
         self.on_edit = on_edit
         self.facts = facts
         self.graphs = NeighbourGraphs()
@@ -77,6 +80,13 @@ class Document:
     def shown(self) -> Tensor:
         """Rows that are neither hidden nor deleted, bool [N]."""
         return self.state.shown
+
+    @property
+    def changed(self) -> bool:
+        """Whether edits in effect may have changed what `save` writes."""
+        if not self.history.undo_titles:
+            return False
+        return bool(self.state.masks["deleted"].any()) or self.state.scene is not self._opened()
 
     @property
     def numbers(self) -> dict[str, int]:
@@ -170,7 +180,11 @@ class Document:
         return x, y, z
 
     def drawn(
-        self, highlight: bool = True, preview: Similarity | None = None, selected: Tensor | None = None
+        self,
+        highlight: bool = True,
+        preview: Similarity | None = None,
+        selected: Tensor | None = None,
+        colour: tuple[float, float, float] = HIGHLIGHT,
     ) -> Parameters:
         """What a viewer draws: all rows, hidden and deleted ones transparent, the selection tinted.
 
@@ -180,6 +194,7 @@ class Document:
             highlight: tint the selection.
             preview: shows the selection transformed, without an edit.
             selected: tint these rows instead of the selection, bool [N].
+            colour: of the tint, in [0, 1].
         """
         state = self.state
         tinted = self.selected if selected is None else selected
@@ -193,7 +208,7 @@ class Document:
         if not highlight or not bool(tinted.any()):
             return drawn
         colours = scene.base_colours
-        tint = colours.new_tensor(HIGHLIGHT)
+        tint = colours.new_tensor(colour)
         weight = HIGHLIGHT_WEIGHT * tinted[:, None].to(colours)
         return drawn.with_base_colours(torch.lerp(colours, tint, weight))
 

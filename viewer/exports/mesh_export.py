@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
+from luxel.render.geometry.camera import Camera
 from luxel.render.mesh.decimation import decimated
 from luxel.render.mesh.depth_fusion import FusedSurface
 from luxel.render.mesh.triangles import TriangleMesh
 from luxel.render.primitives import PRIMITIVES, Parameters
+from luxel.render.runs.folder.run_config import has_config
 from luxel.render.surfaces.scene_surface import Finish, FinishedSurface, finished_surface
 from luxel.render.train.resume import read_config
 from luxel.scenes import save_mesh
@@ -24,7 +28,7 @@ from luxel.scenes.loading.run_results import has_capture
 from luxel.viewer.exports.coordinates import Coordinates
 from luxel.viewer.exports.mesh_options import MeshFinish
 from luxel.viewer.progress import opening
-from luxel.viewer.scene_loading.capture_options import load_origin
+from luxel.viewer.scene_loading.capture_options import Origin, load_origin
 from luxel.viewer.scene_loading.learned_views import refined_views
 from luxel.viewer.scene_loading.scene_facts import as_shift, as_up
 
@@ -110,13 +114,13 @@ def write_surface(
     """Writes the surface that the images' cameras see of a scene; returns what was written, in words.
 
     Args:
-        run: folder of the run, of whose capture the cameras are.
+        run: folder of the run, of whose capture the cameras are; or a scene file.
         out: file to write.
         scene: all or some of its primitives, static.
         device: that renders and fuses.
         resolution: see `finished_surface`; None: 512, or 256 without a GPU.
         finish: what is done with the surface.
-        capture_path: of the capture, instead of the one that the run names.
+        capture_path: of the capture, instead of the one that the run names; a scene file names none.
         coordinates: of the file.
         facts: of the scene; where it has no up direction, that of the capture is written.
         world: write the coordinates of the world, see `in_world`.
@@ -129,25 +133,55 @@ def write_surface(
             f"{run}: a mesh of {scene.noun} needs the cameras that they were trained from.",
             "Give the folder of a run that was trained on a capture.",
         )
-    cells = resolution or SPACINGS[device.type]
     triangles = finish.triangles or (TEXTURED_TRIANGLES if finish.texture else None)
-    render = {"antialiased": read_config(run)[0].antialiased} if scene.antialiases else {}
+    render: dict[str, Any] = {}
+    if scene.antialiases:  # of a scene file with --capture there is no configuration
+        known = read_config(run)[0].antialiased if has_config(run) else facts.antialiased
+        render["antialiased"] = bool(known)
     with opening("opening the capture") as on_progress:
-        capture = load_origin(run, capture_path).open(on_progress)
-        cameras = [view.camera for view in (*refined_views(run, capture), *capture.test)]
-        surface = finished_surface(
+        if has_config(run):
+            capture = load_origin(run, capture_path).open(on_progress)
+            views = refined_views(run, capture)
+        else:
+            capture = Origin(str(capture_path), shift=facts.shift or (0.0, 0.0, 0.0)).open(on_progress)
+            views = capture.train
+        cameras = [view.camera for view in (*views, *capture.test)]
+        mesh = seen_surface(
             scene.to(device),
             cameras,
-            cells,
+            resolution,
             Finish(finish.fill_holes, triangles, finish.texture),
             on_progress=on_progress,
             say=print,
             **render,
         )
-    stated = SceneFacts(up=facts.up or as_up(capture.up), metres=facts.metres, shift=as_shift(capture.shift))
-    mesh = _as_mesh(surface, stated)
+    mesh.facts = SceneFacts(
+        up=facts.up or as_up(capture.up), metres=facts.metres, shift=as_shift(capture.shift)
+    )
     save_mesh(out, in_world(mesh) if world else coordinates.moved(mesh))
-    return f"{len(surface.mesh.faces):,} triangles from {len(cameras)} cameras"
+    return f"{len(mesh.faces):,} triangles from {len(cameras)} cameras"
+
+
+def seen_surface(
+    scene: Parameters,
+    cameras: Sequence[Camera],
+    resolution: int | None = None,
+    finish: Finish | None = None,
+    **options: Any,
+) -> Mesh:
+    """The surface that cameras see of a scene, as files have it, without facts.
+
+    Args:
+        scene: static primitives, on the device of all work.
+        cameras: from which it is rendered.
+        resolution: see `finished_surface`; None: 512, or 256 without a GPU.
+        finish, options: see `finished_surface`.
+
+    Raises:
+        LuxelError: as `finished_surface`.
+    """
+    cells = resolution or SPACINGS[scene.device.type]
+    return _as_mesh(finished_surface(scene, cameras, cells, finish, **options), SceneFacts())
 
 
 def in_world(mesh: Mesh) -> Mesh:

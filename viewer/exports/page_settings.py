@@ -14,6 +14,11 @@ from luxel.viewer.reports.scoring import COLOURS
 from luxel.viewer.scene_loading.capture_options import in_words, load_origin
 
 
+def run_background(folder: Path) -> tuple[float, float, float]:
+    """The colour in [0, 1] behind the scene of a run that a page shows."""
+    return COLOURS["black" if RunFolder.read_body(folder).get("background") == "black" else "white"]
+
+
 def page_start(folder: Path, coordinates: Coordinates, capture: Path | None = None) -> dict[str, Any]:
     """Options of `luxel.scenes.files.sog.html_page.save_html_page` for the scene of a run.
 
@@ -25,10 +30,7 @@ def page_start(folder: Path, coordinates: Coordinates, capture: Path | None = No
         coordinates: of the page.
         capture: instead of the one that the run names.
     """
-    body = RunFolder.read_body(folder)
-    options: dict[str, Any] = {
-        "background": COLOURS["black" if body.get("background") == "black" else "white"]
-    }
+    options: dict[str, Any] = {"background": run_background(folder)}
     try:
         with opening("opening the capture") as on_progress:
             opened = load_origin(folder, capture).open(on_progress)

@@ -31,6 +31,11 @@ def background_of(name: str, capture: Capture) -> tuple[float, float, float]:
     return COLOURS["black" if name == "black" else "white"]
 
 
+def is_free(name: str, capture: Capture) -> bool:
+    """Whether the scene of a training with this background is cut out, and would suit another colour behind it."""
+    return capture.cutout and name in ("auto", "random")
+
+
 def score(
     scene: Parameters | Scene,
     views: Sequence[View],

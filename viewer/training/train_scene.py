@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
@@ -12,35 +11,27 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from luxel.render.errors import LuxelError
 from luxel.render.primitives import Parameters
 from luxel.render.raster import rasterizer
 from luxel.render.raster.primitive_scene import primitive_scene
-from luxel.render.replay import release_memory
-from luxel.render.runs.memory import is_out_of_memory
-from luxel.render.runs.out_of_memory import out_of_memory, save_what_is_possible
 from luxel.render.storage.descriptors import ForeignFileError
 from luxel.render.train import TrainConfig, Trainer, TrainResult
 from luxel.render.train.resume import read_config
 from luxel.scenes import Capture, save_scene
 from luxel.scenes.captures.checks.blur import with_sharpness
-from luxel.scenes.errors import CaptureError
 from luxel.scenes.measuring.measured_facts import measured_in_run
-from luxel.viewer.attach import RunServer
 from luxel.viewer.doctor import facts as machine_facts
-from luxel.viewer.process.streams import print_where_it_is_read
 from luxel.viewer.progress import opening
 from luxel.viewer.reports.capture_warnings import CaptureWarnings
 from luxel.viewer.reports.evaluation_report import report_of_run
 from luxel.viewer.reports.report_alongside import ReportAlongside
-from luxel.viewer.reports.scoring import background_of, psnr_in_words, score
+from luxel.viewer.reports.scoring import background_of, is_free, psnr_in_words, score
 from luxel.viewer.scene_loading.capture_options import Origin
 from luxel.viewer.scene_loading.scene_facts import as_shift, facts_of_training
+from luxel.viewer.training.watched_run import more_steps, run_watched
 
 if TYPE_CHECKING:
-    from luxel.render.fields.training.trainer import FieldTrainer
     from luxel.viewer.options import Serve
-    from luxel.viewer.web.app import ViewerApp
     from luxel.viewer.web.session import Session
 
 ENDS = {
@@ -54,7 +45,6 @@ ENDS = {
     "stopped": "it was stopped",
     "interrupted": "interrupted",
 }
-BAD_END, SIGNALLED = 1, 128  # exit statuses; to the second the number of the signal is added
 
 
 def fit(
@@ -114,6 +104,17 @@ def fit(
             export=export,
             about=about,
         )
+
+    def longer(result: TrainResult, steps: int) -> Trainer:
+        nonlocal trainer, remarks
+        remarks = None  # which are about the run that was begun
+        changes = more_steps(trainer.config, result, steps)
+        trainer = Trainer.resume(
+            folder, train_views, capture.test, device=device, overrides=changes, export=export, about=about
+        )
+        trainer.watch_last_evaluation = begun.begin
+        return trainer
+
     behind = background_of(trainer.config.background, capture)
 
     def session() -> Session:
@@ -122,9 +123,10 @@ def fit(
         return TrainingSession(
             trainer,
             [*capture.train, *capture.test],
-            capture.name,
+            folder.resolve().name,
             up=capture.up,
             background=behind,
+            free_background=is_free(trainer.config.background, capture),
             folder=folder,
             trained_on=len(capture.train),
             notices=capture.warnings,
@@ -146,182 +148,8 @@ def fit(
             lambda result: _conclude(
                 trainer, capture, folder, result, remarks(trainer, result) if remarks else [], begun
             ),
+            longer,
         )
-
-
-def run_watched(
-    trainer: Trainer | FieldTrainer,
-    session: Callable[[], Session],
-    serve: Serve | None,
-    conclude: Callable[[Any], None],
-) -> int:
-    """Trains to the end; optionally serves the scene meanwhile and afterwards.
-
-    Args:
-        trainer: of primitives or of a field.
-        session: makes the session that the viewer shows.
-        serve: where the viewer listens; None: no viewer.
-        conclude: called with the result of a run that was not interrupted.
-
-    Returns:
-        The exit status: 0; 1 where the run could not be saved completely or its folder was deleted; 128 and the number
-        of the signal after Ctrl-C, SIGTERM or SIGHUP.
-    """
-    folder = trainer.folder.path
-    live = LiveViewer(session)
-    server = RunServer(trainer, live.show, live.hide)
-    app = None
-    if serve is not None:
-        app = live.start(serve)
-        print(f"viewer: {app.url}", flush=True)
-    try:
-        print(f"run: {folder} on {trainer.device}", flush=True)
-        try:
-            server.start()
-        except OSError as error:
-            trainer.say(f"`luxel view {folder}` cannot attach to this run ({error.strerror or error}).")
-        result = _trained(trainer)
-        server.close()
-        if not trainer.loop.signal:
-            _concluded(conclude, result)
-        unsaved = result.checkpoint is None or result.scene is None
-        if unsaved:
-            print(
-                f"luxel: {folder}: the run could not be saved completely; free some disk space or memory.",
-                file=sys.stderr,
-            )
-        if lost := trainer.folder.lost:
-            print(f"luxel: {lost}", file=sys.stderr)
-        if trainer.loop.signal:
-            if result.reason != "interrupted":
-                print(f"luxel: {folder}: the run is complete; its report was not written.", file=sys.stderr)
-            else:
-                print_where_it_is_read(f"luxel: Stopped at step {result.step}: luxel train --resume {folder}")
-            return SIGNALLED + trainer.loop.signal
-        if app is not None:
-            from luxel.viewer.web.serving import serve_until_interrupted
-
-            print(f"viewer: {app.url}", flush=True)
-            serve_until_interrupted(app)
-        return BAD_END if unsaved or lost else 0
-    finally:
-        server.close()
-        live.stop()
-
-
-def _trained(trainer: Trainer | FieldTrainer) -> Any:
-    """The result of a run; before it ends for a lack of memory or an image that cannot be read, it is saved.
-
-    Raises:
-        LuxelError: it ended so; the message says how to resume it.
-    """
-    try:
-        return trainer.run()
-    except Exception as error:
-        unreadable = error if isinstance(error, CaptureError) and not is_out_of_memory(error) else None
-        if unreadable is None and not is_out_of_memory(error):
-            raise
-    release_memory()  # after the handler, which keeps the frames of what failed alive
-    save_what_is_possible(trainer)
-    if unreadable is not None:
-        raise CaptureError(
-            unreadable.problem, f"{unreadable.remedy} Then: luxel train --resume {trainer.folder.path}"
-        )
-    raise out_of_memory(trainer, "End other programs, or train with smaller steps (--batch).")
-
-
-def _concluded(conclude: Callable[[Any], None], result: Any) -> None:
-    """Writes the report of a run, which is saved already: a lack of memory is only a message."""
-    try:
-        conclude(result)
-    except Exception as error:
-        if not is_out_of_memory(error):
-            raise
-        print("luxel: memory ran out while the report was written; the run is complete.", file=sys.stderr)
-
-
-class LiveViewer:
-    """The web viewer of a run that trains in this process, started at once or when it is asked for.
-
-    Args:
-        session: makes the session that it shows.
-    """
-
-    def __init__(self, session: Callable[[], Session]) -> None:
-        self._session = session
-        self._app: ViewerApp | None = None
-        self._stays = False
-        self._beside: tuple[str, bool] | None = None
-        self._lock = threading.Lock()
-
-    def start(self, serve: Serve) -> ViewerApp:
-        """Starts the viewer, which stays until `stop`."""
-        with self._lock:
-            self._stays = True
-            return self._open(serve)
-
-    def show(self, options: dict[str, Any], beside: str | None = None, left: bool = True) -> str:
-        """Starts the viewer with options of `Serve` unless it runs; returns its address.
-
-        Args:
-            options: of `Serve`.
-            beside: path of a scene that is shown too; None: the run alone.
-            left: whether the run is the left one of the two.
-
-        Raises:
-            LuxelError: unknown options, ones that `luxel view` refuses too, a scene that cannot be read, or another
-                viewer of the run that cannot be replaced.
-        """
-        from luxel.viewer.options import Serve
-
-        pair = None if beside is None else (beside, left)
-        serve = Serve.of_plain(options)
-        with self._lock:
-            if self._app is not None and pair != self._beside:
-                if self._stays and pair is not None:
-                    raise LuxelError(
-                        f"the run shows its viewer at {self._app.url} already, without a second scene.",
-                        "Start the training without --view, then luxel view A B shows both.",
-                    )
-                if not self._stays:
-                    app, self._app = self._app, None
-                    app.stop()
-            return (self._app or self._open(serve, pair)).url
-
-    def hide(self) -> None:
-        """Ends a viewer that `show` started."""
-        if not self._stays:
-            self.stop()
-
-    def stop(self) -> None:
-        """Ends the viewer."""
-        with self._lock:
-            app, self._app = self._app, None
-        if app is not None:
-            app.stop()
-
-    def _open(self, serve: Serve, beside: tuple[str, bool] | None = None) -> ViewerApp:
-        from luxel.viewer.web.serving import make_viewer
-
-        session = self._session() if beside is None else self._pair(Path(beside[0]), beside[1])
-        app = make_viewer(session, serve)
-        app.start()
-        self._app, self._beside = app, beside
-        return app
-
-    def _pair(self, path: Path, left: bool) -> Session:
-        """The session of the run and another scene, on the device of the run."""
-        from luxel.viewer.web.opening import open_session
-        from luxel.viewer.web.pair.session import PairSession, Side, distinct_names
-
-        run = self._session()
-        with run.borrow() as scene:
-            device = scene.device
-        other = open_session(path, device, beside=run.about)
-        names = distinct_names(run.folder or Path(run.name), path)
-        own = Side.of(names[0], run)
-        second = Side.of(names[1], other)
-        return PairSession(own, second) if left else PairSession(second, own, main=1)
 
 
 def _conclude(
@@ -331,8 +159,8 @@ def _conclude(
     result: TrainResult,
     remarks: list[str],
     begun: ReportAlongside,
-) -> None:
-    """Writes the report, or completes that which was begun, and prints scores, remarks and paths."""
+) -> Path | None:
+    """Writes the report, or completes that which was begun, and prints scores, remarks and paths; returns its page."""
     seconds = result.train_seconds
     speed = f"{result.step / seconds:.1f} steps/s" if seconds > 0 else "-"
     facts = {
@@ -377,3 +205,4 @@ def _conclude(
         print(f"scene:  {result.scene}")
     if page is not None:
         print(f"report: {page}", flush=True)
+    return page

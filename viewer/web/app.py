@@ -35,12 +35,17 @@ from luxel.viewer.web.panels.panel import (
     AnyPanel,
     Panel,
     SharedPanel,
+    fit_page_panels,
     open_page_panels,
     open_shared_panels,
 )
 from luxel.viewer.web.session import Session
+from luxel.viewer.web.share.jobs import SCRIPTS_FOLDER as SHARE_SCRIPTS
+from luxel.viewer.web.share.jobs import ShareJobs
+from luxel.viewer.web.share.shared_files import SHARED_PATH
 from luxel.viewer.web.shell.messages import SHELL_PATH
 from luxel.viewer.web.shell.page_shell import PageShell
+from luxel.viewer.web.shell.report_files import REPORT_PATH, answer_report
 from luxel.viewer.web.shell.shell_server import SCRIPTS_FOLDER as SHELL_SCRIPTS
 from luxel.viewer.web.shell.shell_server import ShellServer
 from luxel.viewer.web.shell.start_view import head_of
@@ -63,10 +68,11 @@ class _Server(viser.ViserServer):
 
 @dataclass
 class OpenPage:
-    """A page, its panels, and the keys of its websockets if it was offered any."""
+    """A page, its panels, what lies around its image, and the keys of its websockets if it was offered any."""
 
     page: Page
     panels: list[Panel]
+    shell: PageShell
     key: str | None = None
     shell_key: str | None = None
 
@@ -142,13 +148,16 @@ class ViewerApp:
         self._panels = panels
         self._shared: list[SharedPanel] = []
         self._pages: dict[int, OpenPage] = {}
-        self._pages_lock = threading.Lock()
+        self._pages_lock, self._fitting = threading.Lock(), threading.RLock()
         self._logged: set[str] = set()
         self._thumbnails = Thumbnails()
         self._streams, self._shells = StreamServer(), ShellServer()
+        if (on_change := getattr(session, "on_change", None)) is not None:  # it is trained
+            on_change(self._fit_pages)
         self._first_image: FirstImage | None = None
         self._memory = FreeMemory()
         self._done = threading.Event()
+        self._serving = False  # whether it holds the jobs of the session
 
     def start(self) -> str:
         """Starts serving.
@@ -162,6 +171,8 @@ class ViewerApp:
         if self._server is not None:
             return self.url
         limit_heaps()
+        self._serving = True
+        ShareJobs.of(self.session).hold()
         with self.session.borrow() as scene:
             session = self.session
             self.extent = find_extent(session.views, scene.centres, session.up, session.front)
@@ -205,7 +216,12 @@ class ViewerApp:
         servers = {STROKE_PATH: STROKES, SHELL_PATH: self._shells}
         images = {} if self._first_image is None else {FIRST_IMAGE_PATH: self._first_image.answer}
         head = head_of(self.session, self.extent)
-        return Routes(self._streams, servers, (STROKE_SCRIPTS, SHELL_SCRIPTS), images, head)
+        scripts = (STROKE_SCRIPTS, SHELL_SCRIPTS, SHARE_SCRIPTS)
+        answers = {
+            SHARED_PATH: lambda path: ShareJobs.of(self.session).files.answer(path),
+            REPORT_PATH: lambda path: answer_report(self.session.run_end, path),
+        }
+        return Routes(self._streams, servers, scripts, images, head, answers)
 
     def _set_up(self, server: _Server) -> None:
         server.gui.configure_theme(
@@ -248,7 +264,8 @@ class ViewerApp:
         """
         self._follow_level()
         page = Page(client, self.session, self.extent, self._thumbnails, self._logged, self._scene_up)
-        opened = OpenPage(page, open_page_panels(self._panels, page))
+        panels = open_page_panels(self._panels, page)
+        opened = OpenPage(page, panels, PageShell(page, panels))
 
         async def moved(camera: Any) -> None:  # async: on the event loop, where a pose is never half updated
             page.follow(Pose.of_client(camera))
@@ -263,11 +280,27 @@ class ViewerApp:
         )
         if opened.key is not None:
             page.sink.expect_stream()
-        opened.shell_key = self._shells.offer(client, PageShell(page, opened.panels))
+        opened.shell_key = self._shells.offer(client, opened.shell)
         with self._pages_lock:
             self._pages[client.client_id] = opened
+        self._fit(opened)  # what has changed while the panels were being built
         page.start()
         return opened
+
+    def _fit_pages(self) -> None:
+        """Gives all pages the panels that the session has a use for now."""
+        with self._pages_lock:
+            pages = list(self._pages.values())
+        for opened in pages:
+            self._fit(opened)
+
+    def _fit(self, opened: OpenPage) -> None:
+        with self._fitting:
+            try:
+                fit_page_panels(self._panels, opened.page, opened.panels)
+                opened.shell.fit()
+            except Exception:  # the page may be gone
+                log.exception("The panels of a page could not be changed.")
 
     def _open(self, client: Any) -> None:
         self.open_page(client)
@@ -305,6 +338,11 @@ class ViewerApp:
         """How many pages are open."""
         return len(self._pages)
 
+    @property
+    def stopped(self) -> bool:
+        """Whether `stop` was called."""
+        return self._done.is_set()
+
     def wait(self) -> None:
         """Returns after ``stop`` from another thread, or raises KeyboardInterrupt on Ctrl-C."""
         while not self._done.wait(0.5):
@@ -322,6 +360,9 @@ class ViewerApp:
             panel.detach()
         self._shared = []
         self._shells.close()
+        if self._serving:
+            self._serving = False
+            ShareJobs.of(self.session).release()
         if self._first_image is not None:
             self._first_image.close()
         if self.guard is not None:

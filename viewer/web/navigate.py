@@ -22,6 +22,7 @@ from viser._messages import (
 
 from luxel.render.geometry.camera import Camera, View, near_views, poses_of
 from luxel.render.geometry.lens_views import vertical_field
+from luxel.viewer.web.densest import standpoint
 
 MAX_SIDE = 4096  # pixels of an image along one axis
 MAX_PIXELS = 4096 * 2304  # of an image: what the largest common screens show
@@ -30,6 +31,7 @@ WIDENED_FOV = math.radians(75)  # vertical, that a narrow window may widen the f
 MAX_COORDINATE = 1e9  # of a camera, capture units
 JUMP_SECONDS = 0.6
 JUMP_RATE = 30  # poses sent per second
+IN_FRONT = 0.5  # radii of the scene from its centre to a camera in front of it
 MIN_UP = 0.05  # cosine to a camera's up below which an up direction says nothing about it
 
 
@@ -141,7 +143,9 @@ def find_extent(
     ``marks`` gives points that mark the place and size of the scene, [P, 3], see `luxel.render.scene.Scene.centres`.
     The centre is the point nearest to all optical axes (least squares); distant cameras do not count. ``up`` [3] and
     ``front`` [3] are taken over where they are given; otherwise up is the mean of the cameras' up or, without views,
-    -y, as structure from motion tends to have it, and there is no front.
+    -y, as structure from motion tends to have it, and there is no front. A scene without views and front whose points
+    are much denser in one place than elsewhere has its centre there, and the front from which little hides it, see
+    `luxel.viewer.web.densest.standpoint`.
     """
     if views:
         views = near_views(views)
@@ -161,6 +165,10 @@ def find_extent(
         distances = np.linalg.norm(positions - centre, axis=1)
         radius = 3.2 * float(np.quantile(distances, 0.8)) if len(positions) else 1.0
         upward = np.array([0.0, -1.0, 0.0]) if up is None else np.asarray(up, float)
+        size = float(np.linalg.norm(upward))
+        seen_from = standpoint(positions, upward / size) if front is None and size > 1e-6 else None
+        if seen_from is not None:
+            centre, front, radius = seen_from.centre, seen_from.direction, seen_from.distance / IN_FRONT
     length = float(np.linalg.norm(upward))
     if not length > 1e-6:
         upward, length = np.array([0.0, 0.0, 1.0]), 1.0
@@ -173,7 +181,7 @@ def first_pose(views: Sequence[View], extent: SceneExtent) -> Pose:
     if views:
         return Pose.of_camera(views[0].camera)
     if extent.front is not None:
-        eye = extent.centre + 0.5 * extent.radius * extent.front
+        eye = extent.centre + IN_FRONT * extent.radius * extent.front
     else:
         side = np.cross(extent.up, np.eye(3)[int(np.argmin(np.abs(extent.up)))])
         side /= np.linalg.norm(side)

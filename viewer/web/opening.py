@@ -20,9 +20,10 @@ from luxel.scenes import Capture
 from luxel.scenes.large_coordinates import Shift, with_shift
 from luxel.scenes.loading.loader import LoadOptions
 from luxel.scenes.loading.loaders import open_scene
-from luxel.scenes.loading.run_results import has_capture, is_field_run, is_run
+from luxel.scenes.loading.run_results import has_capture, is_field_run, is_run, trained_background
 from luxel.scenes.measuring.measured_facts import run_of_result
 from luxel.viewer.progress import opening
+from luxel.viewer.reports.scoring import background_of, is_free
 from luxel.viewer.scene_loading.capture_options import Origin, in_words, load_origin
 from luxel.viewer.scene_loading.learned_views import refined_views
 from luxel.viewer.web.session import StaticSession
@@ -37,6 +38,7 @@ def open_session(
     keep_non_finite: bool = False,
     axes: str | None = None,
     beside: About | None = None,
+    run: Path | None = None,
 ) -> StaticSession:
     """The session of a scene.
 
@@ -47,6 +49,7 @@ def open_session(
         capture: whose cameras are shown; None: the capture that the run was trained on, if it can be opened.
         keep_non_finite: of primitives, see `luxel.scenes.files.scene_files.finite_primitives`.
         axes: of a scene file, see `luxel.scenes.load_primitives`.
+        run: folder of the run that a scene file is of, whose name and capture it has; None: that in ``path``.
         beside: of another scene, with whose shift of large coordinates primitives are shown; None: with their own.
 
     Raises:
@@ -57,31 +60,39 @@ def open_session(
         moved = with_shift(parameters, scene.about.shift, beside.shift)
         scene = replace(scene.parts[Remake].scene(moved), about=replace(scene.about, shift=beside.shift))
     about = scene.about
-    opened = _open_capture(path, capture, about.shift)
+    home = run or path
+    opened = _open_capture(home, capture, about.shift)
     return StaticSession(
         scene,
-        [*(opened.train if capture else refined_views(path, opened)), *opened.test] if opened else [],
-        name=path.resolve().stem if path.is_file() else path.resolve().name,
+        [*(opened.train if capture else refined_views(home, opened)), *opened.test] if opened else [],
+        name=home.resolve().stem if home.is_file() else home.resolve().name,
         front=None if about.front is None else np.array(about.front),
         antialiased=bool(about.antialiased),
-        folder=path.resolve() if is_run(path) else None,
-        measured_in=run_of_result(path),
+        folder=home.resolve() if is_run(home) else None,
+        measured_in=run_of_result(home),
         trained_on=len(opened.train) if opened else None,
-        **_appearance(opened, scene),
+        source=path.resolve(),
+        source_options=(
+            *(("--scene-axes", axes) if axes else ()),
+            *(("--keep-non-finite",) if keep_non_finite else ()),
+        ),
+        capture=None if capture is None else capture.resolve(),
+        **_appearance(opened, scene, path),
     )
 
 
-def _appearance(capture: Capture | None, scene: Scene) -> dict[str, Any]:
+def _appearance(capture: Capture | None, scene: Scene, path: Path) -> dict[str, Any]:
     """Up direction and background that suit a capture; without one those of the scene."""
     up = None if scene.about.up is None else np.array(scene.about.up)
     if capture is None:
         return {"up": up, "background": scene.about.background}
-    background = (1.0, 1.0, 1.0) if capture.cutout else (0.0, 0.0, 0.0)
+    trained = trained_background(path)
+    background = background_of(trained, capture)
     if capture.up is not None:
         up = capture.up
     elif Application in scene.parts:  # whose own is a convention: that of the views is better
         up = None
-    return {"up": up, "background": background}
+    return {"up": up, "background": background, "free_background": is_free(trained, capture)}
 
 
 def _open_capture(path: Path, capture: Path | None, shift: Shift | None) -> Capture | None:

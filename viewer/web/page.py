@@ -12,12 +12,17 @@ import numpy as np
 
 from luxel.render.geometry.camera import View
 from luxel.viewer.edit.masks import Mode
+from luxel.viewer.web.chosen_view import ChosenView
 from luxel.viewer.web.divider import Divider
+from luxel.viewer.web.end_card import EndCard
+from luxel.viewer.web.image_bar import ImageBars
+from luxel.viewer.web.image_marks import ImageMarks
 from luxel.viewer.web.images.stream import ClientStream, StreamReport
 from luxel.viewer.web.images.thumbnails import Thumbnails
 from luxel.viewer.web.navigate import Pose, SceneExtent, focused, jump, place, start_pose, turn_up
 from luxel.viewer.web.session import Session
 from luxel.viewer.web.shading.shading import Sample
+from luxel.viewer.web.share.menu import Share
 from luxel.viewer.web.toolbar import Toolbar
 from luxel.viewer.web.transport.sinks import PageSink
 
@@ -29,7 +34,8 @@ class Click:
     """A click on the image of a page.
 
     Args:
-        pixel: column and row of the page's canvas, in its pixels; (0, 0) is the upper left corner.
+        pixel: column and row in the image of `Page.pose`, in its pixels; (0, 0) is the upper left corner.
+        place: the same in [0, 1] of the image.
         origin: camera centre, world coordinates, [3].
         direction: from the camera through the pixel, unit length, world coordinates, [3].
         sample: colour, alpha and depth of the scene at this pixel.
@@ -41,6 +47,7 @@ class Click:
     direction: np.ndarray
     sample: Sample
     point: np.ndarray | None
+    place: tuple[float, float] = (0.5, 0.5)
 
 
 class Page:
@@ -57,6 +64,12 @@ class Page:
         sink: takes the images to the page; ``sink.stream.figures`` has latency and costs as the page measures them.
         toolbar: the tools on the image; panels add theirs.
         divider: the line on the image between what is compared.
+        end_card: the card on the image about a training that has ended.
+        share: the menu that makes files of what the page shows.
+        marks: outlines that a tool draws over the image.
+        chosen_view: the view of the capture that lists and buttons of all panels mean.
+        dark: whether the colours of the page are dark.
+        bars: sentences on the image with buttons.
         selection_mode: how a new selection of primitives joins the present one, see `luxel.viewer.edit.MODES`.
 
     Args:
@@ -77,7 +90,13 @@ class Page:
         self.up = extent.up
         self.scene_up = extent.up if scene_up is None else scene_up
         self.selection_mode: Mode = "replace"
-        self.toolbar, self.divider = Toolbar(), Divider()
+        self.share = Share(self)
+        self.dark = False
+        self.toolbar, self.divider, self.marks = Toolbar(), Divider(), ImageMarks()
+        self.end_card = EndCard(session, self.toolbar)
+        self.chosen_view = ChosenView(session.views)
+        self._flights, self._rested = 0, self.pose()
+        self.bars = ImageBars()
         self.thumbnails = Thumbnails() if thumbnails is None else thumbnails
         self._logged: set[str] = set() if logged is None else logged
         self.sink = PageSink(client)
@@ -85,7 +104,9 @@ class Page:
         self.stream = ClientStream(session, self.sink, self._report, self._logged, figures=figures.summary)
         self._reports: list[Callable[[StreamReport], None]] = []
         self._seeks: list[Callable[[float], None]] = []
+        self._schemes: list[Callable[[], object]] = []
         self._clicks: list[Callable[[Click], None]] = []
+        self._alt_clicks: list[Callable[[Click], None]] = []
         self._motion = 0
         self._lock, self._moving = threading.Lock(), threading.Lock()
         self._clicking = threading.Lock()
@@ -100,9 +121,24 @@ class Page:
         """Calls ``callback`` with each report of the stream, about four times a second."""
         self._reports.append(callback)
 
+    def forget_report(self, callback: Callable[[StreamReport], None]) -> None:
+        """The reverse of `on_report`."""
+        self._reports = [each for each in self._reports if each != callback]
+
     def on_seek(self, callback: Callable[[float], None]) -> None:
         """Calls ``callback`` with the new time whenever a panel seeks."""
         self._seeks.append(callback)
+
+    def on_scheme(self, callback: Callable[[], object]) -> None:
+        """Calls ``callback`` when `dark` has changed."""
+        self._schemes.append(callback)
+
+    def follow_scheme(self, dark: bool) -> None:
+        """The colours of the page are dark, or light."""
+        if dark != self.dark:
+            self.dark = dark
+            for callback in self._schemes:
+                callback()
 
     def seek(self, time: float) -> None:
         """Stops the playback of a dynamic scene at a time; nothing happens in a static one."""
@@ -125,6 +161,11 @@ class Page:
         if not self.sink.stream.connected:
             self.stream.move(self.pose())
         self.stream.redraw()
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height of the image on the page, in pixels of the screen; viser's camera has fewer at times."""
+        return self.stream.window or (self.client.camera.image_width, self.client.camera.image_height)
 
     def begin_motion(self) -> Callable[[], bool]:
         """Claims the camera for an animation.
@@ -158,9 +199,26 @@ class Page:
         turn_up(self.client, up)
 
     def go_to(self, view: View) -> None:
-        """Flies to a view's pose and field of view, and shows its time."""
-        self.seek(view.time)
-        self.fly_to(self._target_of(view))
+        """Flies to a view's pose and field of view, and shows its time; it becomes the chosen one."""
+        with self._lock:
+            self._flights += 1
+        try:
+            self.chosen_view.choose(view)
+            self.seek(view.time)
+            self.fly_to(self._target_of(view))
+        finally:
+            with self._lock:
+                self._flights -= 1
+
+    def go_by(self, by: int) -> None:
+        """Flies to the view so many places after the chosen one, or that nearest to where the camera was moved."""
+        self.follow_view()
+        self.go_to(self.chosen_view.neighbour(by))
+
+    def follow_view(self) -> None:
+        """Chooses the view nearest to the camera, unless that is on its way to one."""
+        if not self._flights:
+            self.chosen_view.follow(self.pose(), self.extent.radius)
 
     def beginning(self) -> Pose:
         """Where a page with this window begins."""
@@ -213,33 +271,43 @@ class Page:
         camera = self.client.camera
         return Pose.of_camera(view.camera, camera.image_width / max(1, camera.image_height))
 
-    def listen(self, callback: Callable[[Click], None], on: bool) -> None:
+    def listen(self, callback: Callable[[Click], None], on: bool, *, alt: bool = False) -> None:
         """Starts or stops calling ``callback`` with clicks on the image; drags turn the camera in any case.
 
         The browser reports clicks only while there is a callback.
+
+        Args:
+            callback: is called with each click.
+            on: whether it is.
+            alt: with those while Alt is held, instead of those without a key.
         """
+        clicked, callbacks = (self._alt_clicked, self._alt_clicks) if alt else (self._clicked, self._clicks)
+        scene = self.client.scene
         with self._lock:
-            before = bool(self._clicks)
-            self._clicks = [c for c in self._clicks if c != callback] + ([callback] if on else [])
-            after = bool(self._clicks)
+            before = bool(callbacks)
+            callbacks[:] = [c for c in callbacks if c != callback] + ([callback] if on else [])
+            after = bool(callbacks)
         if after and not before:
-            self.client.scene.on_click()(self._clicked)
+            scene.on_click(modifier="alt" if alt else None)(clicked)
         elif before and not after:
-            self.client.scene.remove_click_callback(self._clicked)
+            scene.remove_click_callback(clicked)
 
     def _clicked(self, event: Any) -> None:
-        u, v = event.screen_pos
-        self.click(u, v)
+        self.click(*event.screen_pos)
 
-    def click(self, u: float, v: float) -> None:
+    def _alt_clicked(self, event: Any) -> None:
+        self.click(*event.screen_pos, alt=True)
+
+    def click(self, u: float, v: float, alt: bool = False) -> None:
         """Handles a click: renders the scene there once, and calls the callbacks of `listen`.
 
         A click while another one of this page is handled is dropped.
 
         Args:
             u, v: place on the image, from (0, 0) at the upper left to (1, 1) at the lower right corner.
+            alt: whether Alt is held.
         """
-        callbacks = list(self._clicks)
+        callbacks = list(self._alt_clicks if alt else self._clicks)
         # Clicks wait in threads that all pages share: during one, others of this page are dropped.
         if not callbacks or not self._clicking.acquire(blocking=False):
             return
@@ -256,6 +324,7 @@ class Page:
             self._clicking.release()
 
     def _report(self, report: StreamReport) -> None:
+        self._follow_at_rest()
         for callback in self._reports:
             try:
                 callback(report)
@@ -263,6 +332,13 @@ class Page:
                 if not self.stream.stopped and (message := f"{callback!r}: {error}") not in self._logged:
                     self._logged.add(message)
                     log.exception("A panel failed to show a report.")
+
+    def _follow_at_rest(self) -> None:
+        """Follows the camera once it has stayed where it is since the last report."""
+        before, self._rested = self._rested, self.pose()
+        same = np.array_equal(before.position, self._rested.position)
+        if same and np.array_equal(before.wxyz, self._rested.wxyz):
+            self.follow_view()
 
     def start(self) -> None:
         """Starts to render for the page."""
@@ -288,4 +364,4 @@ def make_click(pose: Pose, u: float, v: float, sample: Sample) -> Click:
     ray = pose.rotation @ np.array([x, y, 1.0])  # one unit of it is one unit of z-depth
     point = None if sample.depth is None else pose.position + sample.depth * ray
     pixel = (u * pose.width, v * pose.height)
-    return Click(pixel, pose.position, ray / np.linalg.norm(ray), sample, point)
+    return Click(pixel, pose.position, ray / np.linalg.norm(ray), sample, point, (u, v))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from luxel.render.primitives.gaussians import Gaussians
@@ -54,6 +56,18 @@ def start_viewer(session: Session, serve: Serve) -> ViewerApp:
     app = make_viewer(session, serve)
     print(f"viewer: {app.start()}", flush=True)
     return app
+
+
+def serve_until(app: ViewerApp, requests: SimpleQueue[int]) -> int | None:
+    """Serves until Ctrl-C (None), or until there is a request, which is returned."""
+    print("Ctrl-C ends the viewer.", flush=True)
+    try:
+        while not app.stopped:
+            with suppress(Empty):
+                return requests.get(timeout=0.5)
+    except KeyboardInterrupt:
+        print()
+    return None
 
 
 def serve_until_interrupted(app: ViewerApp) -> int:

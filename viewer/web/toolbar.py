@@ -30,6 +30,7 @@ class ToolbarTool:
         start, stop: called when it is chosen and left; each leads to `Toolbar.entered` or `Toolbar.left`.
         group: tools of one group stand together, those that select first.
         alone: whether it ends when another such tool is chosen; else it is switched on and off by itself.
+        resume: called instead of ``start`` when a page that was loaded again had the tool; None: ``start`` is.
     """
 
     name: str
@@ -41,6 +42,7 @@ class ToolbarTool:
     stop: Act
     group: Group = "select"
     alone: bool = True
+    resume: Act | None = None
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,17 @@ class Toolbar:
         """Adds an action at the end."""
         self._actions[action.name] = action
 
+    def remove(self, *names: str) -> None:
+        """Removes tools and actions, and what was said of an active one."""
+        with self._lock:
+            for name in names:
+                self._tools.pop(name, None)
+                self._actions.pop(name, None)
+            if any(name in names for name in self._on):
+                self._on = [name for name in self._on if name not in names]
+                self._said = ("", "")
+        self._changed()
+
     def on_change(self, callback: Act) -> None:
         """Calls ``callback`` whenever `state` may have changed."""
         self._callbacks.append(callback)
@@ -124,6 +137,10 @@ class Toolbar:
                 **self._facts,
             }
 
+    def has_tool(self, name: str) -> bool:
+        """Whether there is a tool of this name."""
+        return name in self._tools
+
     @property
     def active(self) -> tuple[str, ...]:
         """Names of the tools that are active."""
@@ -136,6 +153,12 @@ class Toolbar:
             is_on = tool is not None and tool.name in self._on
         if tool is not None:
             (tool.stop if is_on else tool.start)()
+
+    def resume(self, name: str) -> None:
+        """Starts a tool that a page had before it was loaded again, unless it is active or there is none any more."""
+        tool = self._tools.get(name)
+        if tool is not None and name not in self._on:
+            (tool.resume or tool.start)()
 
     def entered(self, name: str) -> None:
         """Called by a tool's owner when it has become active: others that cannot be active beside it are stopped."""

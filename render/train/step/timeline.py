@@ -48,6 +48,7 @@ class Timeline:
         halvings: largest number of times that the images can be halved.
         background: "white", "black" or "random".
         time_share: gives the fraction of the time limit that has passed, in runs paced by time.
+        reached_sh_degree: that the run has reached, below which the degree does not fall where it gets longer.
     """
 
     def __init__(
@@ -57,9 +58,11 @@ class Timeline:
         halvings: int,
         background: str,
         time_share: Callable[[], float],
+        reached_sh_degree: int = 0,
     ) -> None:
         self.config, self.extent, self.background = config, extent, background
         self._halvings, self._time_share = halvings, time_share
+        self._reached = min(reached_sh_degree, config.init.sh_degree)
 
     @property
     def ahead(self) -> int:
@@ -79,7 +82,10 @@ class Timeline:
         clock, coarse = now * config.steps, config.resolution
         return ScheduleValues(
             min(schedules.halvings(now, coarse.halvings, coarse.until), self._halvings),
-            schedules.sh_degree(clock, config.steps, config.sh_every, config.init.sh_degree),
+            max(
+                self._reached,
+                schedules.sh_degree(clock, config.steps, config.sh_every, config.init.sh_degree),
+            ),
             config.strategy.needs_statistics(clock, config.steps),
             step % config.sh_rest_every == 0,
             self.rates(now),

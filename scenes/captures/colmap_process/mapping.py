@@ -27,6 +27,7 @@ def map_incrementally(
     on_progress: Progress,
     *,
     loose: bool = False,
+    start: Any | None = None,
 ) -> Any | None:
     """The largest model of incremental mapping; None: there is no pair to begin with.
 
@@ -37,6 +38,7 @@ def map_incrementally(
         count: number of all images.
         on_progress: called with (stage, fraction done in [0, 1]).
         loose: thresholds for images with little overlap.
+        start: a model to go on with, which stays as it is.
     """
     options = pycolmap.IncrementalPipelineOptions()
     options.random_seed = features.SEED
@@ -55,8 +57,14 @@ def map_incrementally(
         on_progress("placing images", min(1.0, placed[0] / count))
 
     _emptied(out)
+    given = ""
+    if start is not None:
+        options.multiple_models = False
+        given = str(out / "start")
+        _emptied(out / "start")
+        start.write_binary(given)
     models = pycolmap.incremental_mapping(
-        str(database), str(images), str(out), options, next_image_callback=advance
+        str(database), str(images), str(out), options, given, next_image_callback=advance
     )
     return _largest(models)
 
@@ -100,6 +108,11 @@ def map_globally(
     finally:
         copied.unlink(missing_ok=True)
     return _largest(models)
+
+
+def stored_models(pycolmap: Any, out: Path) -> list[Any]:
+    """All models that a mapping has written into its folder."""
+    return [pycolmap.Reconstruction(str(path)) for path in sorted(out.iterdir()) if path.is_dir()]
 
 
 def without_pairs(pycolmap: Any, database: Path, target: Path, pairs: Sequence[tuple[int, int]]) -> None:

@@ -13,9 +13,15 @@ import numpy as np
 
 from luxel.scenes.captures.colmap_process import features
 from luxel.scenes.captures.colmap_process.affine.database import match_affine
+from luxel.scenes.captures.colmap_process.affine.joined_models import join_models
 from luxel.scenes.captures.colmap_process.features import import_pycolmap
 from luxel.scenes.captures.colmap_process.lens_refinement import refine_lens
-from luxel.scenes.captures.colmap_process.mapping import map_globally, map_incrementally, without_pairs
+from luxel.scenes.captures.colmap_process.mapping import (
+    map_globally,
+    map_incrementally,
+    stored_models,
+    without_pairs,
+)
 from luxel.scenes.captures.colmap_process.pairs import EXHAUSTIVE_UP_TO, pairs_to_match
 from luxel.scenes.captures.colmap_process.score import UNSURE, ModelScore, PoseReport, score_model
 from luxel.scenes.captures.colmap_process.still_features import read_turntable
@@ -33,7 +39,8 @@ GOOD_AGREEMENT = 0.9  # from which mapping is not repeated
 CONTRADICTS = 0.25  # share of a pair's matches that fits the poses, below which the pair is cut
 FEW_FEATURES = 100  # of the median image
 TURNED = "the camera turned on the spot, so that near and far move alike from one image to another"
-DATABASE, AFFINE_DATABASE, FINISHED, REPORT = "database.db", "affine.db", "finished", "report.json"
+DATABASE, AFFINE_DATABASE, INCREMENTAL = "database.db", "affine.db", "incremental"
+FINISHED, REPORT = "finished", "report.json"
 ADVICE = (
     "Images must be sharp, overlap by two thirds with their neighbours, and be taken from different positions, not "
     "by turning on the spot. Add images between these and the others, or remove them."
@@ -199,7 +206,20 @@ def _slanted(inputs: _Inputs, on_progress: Progress) -> _Mapped:
     if only_turned(verified):
         return _Mapped(verified)
     made = _candidates(again, verified, on_progress, note=", slanted")
-    return _best(again, verified, made, on_progress)
+    mapped = _best(again, verified, made, on_progress)
+    return _joined(again, mapped, on_progress) if mapped.best else mapped
+
+
+def _joined(inputs: _Inputs, mapped: _Mapped, on_progress: Progress) -> _Mapped:
+    """The best model with those parts of incremental mapping that can be aligned to it, where that is better."""
+    assert mapped.best is not None
+    parts = stored_models(inputs.pycolmap, inputs.folder / INCREMENTAL)
+    model = join_models(inputs.pycolmap, inputs.folder, inputs.database, mapped.best[1], parts, on_progress)
+    if model is None:
+        return mapped
+    made = _scored("joined, slanted", model, len(inputs.names), mapped.verified)
+    best = max(mapped.best, made, key=lambda candidate: candidate[0].value)
+    return replace(mapped, candidates=[*mapped.candidates, made], best=best)
 
 
 def _best(
@@ -222,7 +242,7 @@ def _candidates(
         note: added to the names of the mappings.
     """
     count, given = len(inputs.names), (inputs.pycolmap, inputs.database, inputs.images)
-    models = {"incremental": map_incrementally(*given, inputs.folder / "incremental", count, on_progress)}
+    models = {"incremental": map_incrementally(*given, inputs.folder / INCREMENTAL, count, on_progress)}
     models["global"] = map_globally(*given, inputs.folder / "global", on_progress)
     placed = max((model.num_reg_images() for model in models.values() if model is not None), default=0)
     if placed < MIN_PLACED_FRACTION * count:

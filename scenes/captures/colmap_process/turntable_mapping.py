@@ -22,6 +22,12 @@ import numpy as np
 from luxel.scenes.captures.colmap_process import features
 from luxel.scenes.captures.colmap_process.lens_refinement import adjust
 from luxel.scenes.captures.colmap_process.mapping import verify, without_pairs
+from luxel.scenes.captures.colmap_process.model_parts import (
+    copied_cameras,
+    feature_points,
+    poses_of,
+    triangulated_parts,
+)
 from luxel.scenes.captures.colmap_process.still_features import Turntable, write_moving
 from luxel.scenes.captures.colmap_process.turn_bundle import adjust_on_path
 from luxel.scenes.captures.colmap_process.turn_path import TurnPath, align, fit_path, unwrapped
@@ -177,16 +183,7 @@ def _part(model: Any, number: int, group: Sequence[int]) -> Part | None:
     ids = [key for key, a, b in zip(ids, turned, moved, strict=True) if a < MAX_TURNED and b < MAX_MOVED]
     if len(ids) < MIN_PART:
         return None
-    return Part(number, model, ids, path, {key: _feature_points(model, key) for key in ids})
-
-
-def _feature_points(model: Any, key: int) -> np.ndarray:
-    """The point of each feature of an image, [K, 3]; NaN: it has none."""
-    image = model.images[key]
-    out = np.full((image.num_points2D(), 3), np.nan)
-    for row in image.get_observation_point2D_idxs():
-        out[row] = model.points3D[image.points2D[row].point3D_id].xyz
-    return out
+    return Part(number, model, ids, path, {key: feature_points(model, key) for key in ids})
 
 
 def _aligned(parts: list[Part], pairs: VerifiedPairs) -> dict[int, np.ndarray]:
@@ -242,7 +239,7 @@ def _adjusted(
     on_progress: Progress,
 ) -> tuple[Any, VerifiedPairs, int] | None:
     """The model of all pairs that fit the aligned parts, after rounds of triangulation and bundle adjustment."""
-    poses, cameras = _aligned(parts, pairs), _copied(pycolmap, parts[0].model)
+    poses, cameras = _aligned(parts, pairs), copied_cameras(pycolmap, parts[0].model)
     camera_of, fitting = _camera_of(pycolmap, moving), folder / "turntable.db"
     model, contradicting = parts[0].model, np.zeros(len(pairs.ids), bool)
     for done, tolerance in enumerate(TOLERANCES):
@@ -250,13 +247,13 @@ def _adjusted(
         poses = {**_predicted(turntable, poses), **poses}
         contradicting = _contradicting(pairs, poses, cameras, camera_of, 2 * tolerance)
         without_pairs(pycolmap, moving, fitting, [tuple(ids) for ids in pairs.ids[contradicting].tolist()])
-        model = _triangulated(pycolmap, folder, fitting, poses, cameras, tolerance)
+        model = triangulated_parts(pycolmap, folder, fitting, poses, cameras, tolerance)
         if model.num_points3D() < MIN_SUPPORT:
             return None
         adjust(pycolmap, model, distortion=False)
         adjust_on_path(pycolmap, model, turntable.groups)
-        poses = {key: pose for key, pose in _poses(model).items() if model.images[key].num_points3D >= FEW}
-        cameras = _copied(pycolmap, model)
+        poses = {key: pose for key, pose in poses_of(model).items() if model.images[key].num_points3D >= FEW}
+        cameras = copied_cameras(pycolmap, model)
     _prune(model, turntable)
     if model.num_reg_images() < MIN_PLACED * sum(map(len, turntable.groups)):
         return None
@@ -268,9 +265,9 @@ def _adjusted(
 
 def _prune(model: Any, turntable: Turntable) -> None:
     """Takes away the poses of images that too few points support, or that are off the path of their group."""
-    wrong = {key for key in _poses(model) if model.images[key].num_points3D < MIN_SUPPORT}
+    wrong = {key for key in poses_of(model) if model.images[key].num_points3D < MIN_SUPPORT}
     for group in turntable.groups:
-        poses = _poses(model)
+        poses = poses_of(model)
         ids = [key for key in group if key in poses and key not in wrong]
         path = fit_path(np.stack([poses[key] for key in ids])) if len(ids) >= MIN_PART else None
         if path is not None:
@@ -279,13 +276,6 @@ def _prune(model: Any, turntable: Turntable) -> None:
             wrong |= {key for key, is_off in zip(ids, off, strict=True) if is_off}
     for key in wrong:
         model.deregister_frame(model.images[key].frame_id)
-
-
-def _poses(model: Any) -> dict[int, np.ndarray]:
-    """World to camera by image id, [3, 4] each."""
-    return {
-        int(key): np.asarray(model.images[key].cam_from_world().matrix()) for key in model.reg_image_ids()
-    }
 
 
 def _predicted(turntable: Turntable, poses: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
@@ -339,38 +329,3 @@ def _contradicting(
             )
             out[row] = fit < FITS
     return out
-
-
-def _triangulated(
-    pycolmap: Any,
-    folder: Path,
-    database: Path,
-    poses: dict[int, np.ndarray],
-    cameras: dict[int, Any],
-    tolerance: float,
-) -> Any:
-    """A pycolmap.Reconstruction of points triangulated with fixed poses and known lenses."""
-    options = pycolmap.IncrementalPipelineOptions()
-    options.random_seed = features.SEED
-    options.mapper.filter_max_reproj_error = tolerance
-    options.triangulation.create_max_angle_error = 2.0 * tolerance / TOLERANCES[-1]
-    options.triangulation.continue_max_angle_error = 2.0 * tolerance / TOLERANCES[-1]
-    options.triangulation.complete_max_reproj_error = tolerance
-    options.triangulation.merge_max_reproj_error = tolerance
-    out = folder / "triangulated"
-    out.mkdir(exist_ok=True)
-    model = pycolmap.Reconstruction()
-    with pycolmap.Database.open(str(database)) as opened:
-        for camera in opened.read_all_cameras():
-            model.add_camera_with_trivial_rig(cameras.get(camera.camera_id, camera))
-        for stored in opened.read_all_images():
-            if stored.image_id in poses:
-                image = pycolmap.Image(stored.name, np.zeros((0, 2)), stored.camera_id, stored.image_id)
-                model.add_image_with_trivial_frame(image, pycolmap.Rigid3d(poses[stored.image_id]))
-    paths = str(database), str(folder / "images"), str(out)
-    return pycolmap.triangulate_points(model, *paths, options=options)
-
-
-def _copied(pycolmap: Any, model: Any) -> dict[int, Any]:
-    """Copies of the lenses of a model, which outlive it, by id."""
-    return {int(key): pycolmap.Camera(camera.todict()) for key, camera in model.cameras.items()}

@@ -106,7 +106,12 @@ def fit_of_pairs(pairs: VerifiedPairs, model: Any) -> np.ndarray:
 def share_that_fits(
     first: np.ndarray, second: np.ndarray, a: np.ndarray, b: np.ndarray, limit: float
 ) -> float:
-    """The share of matches that two poses explain.
+    """The share of matches that two poses explain; arguments as those of `that_fit`."""
+    return float(that_fit(first, second, a, b, limit).mean())
+
+
+def that_fit(first: np.ndarray, second: np.ndarray, a: np.ndarray, b: np.ndarray, limit: float) -> np.ndarray:
+    """Which matches two poses explain, bool [M].
 
     Args:
         first, second: world to camera of both images, [3, 4].
@@ -127,7 +132,7 @@ def share_that_fits(
     ahead_b = (np.cross(turned, shift) * normal).sum(1) > 0
     lengths = np.linalg.norm(turned, axis=1) * np.linalg.norm(b, axis=1)
     far = np.linalg.norm(normal, axis=1) < MIN_ANGLE * lengths
-    return float(((error < limit) & ((ahead_a & ahead_b) | far)).mean())
+    return (error < limit) & ((ahead_a & ahead_b) | far)
 
 
 def only_turned(pairs: VerifiedPairs) -> bool:

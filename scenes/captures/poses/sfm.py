@@ -30,7 +30,7 @@ from luxel.scenes.captures.poses.workspace import Workspace, working_folder
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.reading import read_bytes
 
-VERSION = 6  # increased when a change of what estimates poses invalidates cached results
+VERSION = 7  # increased when a change of what estimates poses invalidates cached results
 MIN_SFM_IMAGES = 3
 MODEL_FILES = (
     "cameras.bin",

@@ -147,6 +147,18 @@ def test_a_finished_run_can_be_extended(toy: Any, tmp_path: Path, device: torch.
     assert toy.resume(tmp_path / "run").run(progress=False).step == 150
 
 
+def test_a_changed_length_lowers_no_sh_degree(toy: Any, tmp_path: Path) -> None:
+    run = toy.trainer(tmp_path / "run", toy.config(steps=70, sh_every=1000))
+    while run.steps_done < 30:
+        run.step()
+    assert run.status()["sh_degree"] == 1
+    run.reconfigure({"steps": 300})
+    assert run.status()["sh_degree"] == 1 and run.step().step == 31
+    run.save_checkpoint()
+    longer = toy.resume(tmp_path / "run", overrides={"steps": 600})
+    assert longer.status()["sh_degree"] == 1
+
+
 def test_a_damaged_checkpoint_gives_way_to_the_one_before(toy: Any, tmp_path: Path) -> None:
     config = toy.config(steps=30, checkpoints=Checkpoints(every=10, minutes=0, keep=3))
     toy.trainer(tmp_path / "run", config).run(progress=False)

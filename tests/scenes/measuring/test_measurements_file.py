@@ -14,6 +14,7 @@ from luxel.render.fields.application import make_application
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.drawing.field_scene import field_scene
 from luxel.render.raster.primitive_scene import primitive_scene
+from luxel.render.runs import sealed_file
 from luxel.render.runs.folder import owner
 from luxel.render.runs.strict_json import sealed
 from luxel.scenes import save_scene
@@ -103,7 +104,7 @@ def test_measurements_of_a_run_that_another_process_owns_are_not_written(
 
     file = MeasurementsFile.of_run(tmp_path)
     file.read()
-    monkeypatch.setattr(measurements_file, "own", owned)
+    monkeypatch.setattr(sealed_file, "own", owned)
     with pytest.raises(LuxelError, match=r"not saved yet: .* process 7 writes into this run folder"):
         file.write(MEASURED)
     assert not file.path.exists()

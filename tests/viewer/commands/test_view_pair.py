@@ -21,7 +21,7 @@ from luxel.scenes.synthetic.toy import torus_knot
 from luxel.viewer.attach import connect
 from luxel.viewer.cli import main
 from luxel.viewer.options import Serve
-from luxel.viewer.training.train_scene import LiveViewer
+from luxel.viewer.training.live_viewer import LiveViewer
 from luxel.viewer.web.pair.session import PairSession
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.primitives import Gaussians, Parameters
 from luxel.render.primitives.similarity import Similarity
 from luxel.viewer.edit import Autosave, Document, operations
+from luxel.viewer.edit import autosave as autosave_module
 
 
 def edited(scene: Parameters, folder: Path) -> tuple[Document, Autosave]:
@@ -79,6 +81,50 @@ def test_edits_of_another_scene_are_not_offered(grid: Callable[..., Gaussians], 
     autosave.flush()
     assert not autosave.problem and Autosave(tmp_path / "edits", other).resumable() == 1
     assert Autosave(tmp_path / "edits.previous", grid()).resumable() == 5, "moved aside, not lost"
+
+
+def test_discarded_edits_are_brought_back(grid: Callable[..., Gaussians], tmp_path: Path) -> None:
+    document, first = edited(grid(), tmp_path / "edits")
+    assert first.changed_at == (tmp_path / "edits" / "edits.json").stat().st_mtime
+    autosave = Autosave(tmp_path / "edits", grid())
+    autosave.discard()
+    autosave.discard()  # nothing is left
+    assert (autosave.resumable(), autosave.discarded(), autosave.changed_at) == (0, 5, 0.0)
+    again = Autosave(tmp_path / "edits", grid())
+    again.bring_back()
+    resumed = Document(grid(), again)
+    assert again.discarded() == 0 and again.resume(resumed) == 5
+    assert_same(resumed, document)
+    resumed.select_all()
+    again.flush()
+    assert not again.problem and Autosave(tmp_path / "edits", grid()).resumable() == 6
+    with pytest.raises(LuxelError, match="no edits of this scene were discarded"):
+        again.bring_back()
+
+
+def test_edits_of_several_sessions_are_retained(
+    grid: Callable[..., Gaussians], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(autosave_module.MAX_ASIDE + 3):
+        document = Document(grid(), Autosave(tmp_path / "edits", grid()))
+        for _ in range(number + 1):
+            document.select_all()
+            document.select_none()
+        document.on_edit.flush()  # pyright: ignore
+        os.utime(tmp_path / "edits" / "edits.json", (number, number))
+    counts = [Autosave(folder, grid()).resumable() for folder in tmp_path.iterdir()]
+    assert sorted(counts) == [6, 8, 10, 12, 14, 16], "those of the newest sessions"
+    autosave = Autosave(tmp_path / "edits", grid())
+    assert autosave.discarded() == 14
+    monkeypatch.setattr(Path, "rename", _refused)
+    with pytest.raises(LuxelError, match="cannot be moved aside"):
+        autosave.discard()
+    with pytest.raises(LuxelError, match=r"cannot be moved aside|cannot be moved back"):
+        autosave.bring_back()
+
+
+def _refused(*arguments: object) -> None:
+    raise PermissionError(13, "Permission denied")
 
 
 def test_interrupted_and_damaged_files(grid: Callable[..., Gaussians], tmp_path: Path) -> None:

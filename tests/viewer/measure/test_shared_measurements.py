@@ -10,6 +10,7 @@ from shown import StaticSession
 
 from luxel.render.errors import LuxelError
 from luxel.render.raster.primitive_scene import primitive_scene
+from luxel.render.runs import sealed_file
 from luxel.scenes.measuring import measurements_file, operations
 from luxel.scenes.measuring.measurements import Measurements
 from luxel.scenes.measuring.measurements_file import MeasurementsFile
@@ -63,7 +64,7 @@ def test_a_change_that_is_refused_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_what_another_program_writes_is_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("luxel.viewer.measure.shared_measurements.LOOK_EVERY", 0.0)
+    monkeypatch.setattr("luxel.viewer.shared_value.LOOK_EVERY", 0.0)
     ours, theirs = shared_in(tmp_path), shared_in(tmp_path)
     add(ours, "ours")
     theirs.follow()
@@ -76,10 +77,10 @@ def test_what_another_program_writes_is_taken_over(tmp_path: Path, monkeypatch: 
 def test_a_change_that_cannot_be_saved_stays_and_is_saved_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("luxel.viewer.measure.shared_measurements.LOOK_EVERY", 0.0)
+    monkeypatch.setattr("luxel.viewer.shared_value.LOOK_EVERY", 0.0)
     shared = shared_in(tmp_path)
     with monkeypatch.context() as full:
-        full.setattr(measurements_file.OutputFolder, "write", _no_space)
+        full.setattr(sealed_file.OutputFolder, "write", _no_space)
         add(shared)
         shared.follow()
         assert "cannot be written (No space left on device)" in shared.problem

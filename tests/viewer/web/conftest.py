@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,12 @@ from shown import ClientStream, StaticSession, ViewerApp
 from stream_sink import Sink, flat
 
 from luxel.render.primitives import Gaussians
+
+
+@pytest.fixture(autouse=True)
+def own_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is kept of a scene without a run, which is the same in many tests, is that of one test."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
 @pytest.fixture(scope="module")

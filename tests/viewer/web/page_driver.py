@@ -7,6 +7,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
@@ -212,3 +213,13 @@ class FakeTrainerRunning(FakeTrainer):
     def __exit__(self, *_: object) -> None:
         self.done = True
         self.thread.join(5)
+
+
+class PausableTrainer(FakeTrainerRunning):
+    """A FakeTrainer that does between two steps what it is asked to."""
+
+    def between_steps(self, action: Callable[[], Any]) -> Future[Any]:
+        future: Future[Any] = Future()
+        with self.lock:
+            future.set_result(action())
+        return future

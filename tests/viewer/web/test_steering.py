@@ -146,7 +146,15 @@ def test_a_run_is_steered_and_plotted_on_the_page(
             page.mouse.wheel(0, 500)
             page.screenshot(path=tmp_path / "steering.png")
             controls.press("Steering/End")
+            controls.press("Steering/Go on")
+            page.get_by_text("End the training now?").wait_for(state="hidden")
+            assert trainer.steps_done == before + 1 and not trainer.loop.reason
+            controls.press("Steering/End")
+            controls.press("Steering/End training")
             thread.join(60)
+            page.get_by_text("The training has ended.").wait_for()
+            assert not controls.handle("Steering/Apply").visible
+            assert not page.get_by_text("after the present step").count()
             assert not thread.is_alive() and trainer.steps_done == before + 1
     finally:
         trainer.request_stop()

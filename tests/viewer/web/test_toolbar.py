@@ -169,9 +169,11 @@ def test_the_line_of_compare_is_moved_on_the_image(opened: OpenPage) -> None:
     assert "PSNR 20.00 dB" in page.toolbar.state()["message"]
     shell.receive(DivideMessage(0.25))
     assert compare._split.value == 25.0 and page.divider.state()["value"] == 0.25
-    compare._set(mode="|difference|")
+    assert compare._split.visible and not compare._scale.visible
+    compare._choose_mode("|difference|")
     assert not page.divider.state()["shown"]
-    compare._set(mode="photograph | render")
+    assert compare._scale.visible and not compare._split.visible, "each where it has an effect"
+    compare._choose_mode("photograph | render")
     page.place(POSE)
     until(lambda: not compare._comparer.name, "the camera is still at the view")
     for _ in range(PATIENCE):
@@ -183,3 +185,31 @@ def test_the_line_of_compare_is_moved_on_the_image(opened: OpenPage) -> None:
     until(lambda: bool(compare._comparer.name), "the camera did not go back")
     shell.receive(ToolMessage("Compare"))
     assert page.toolbar.active == () and not page.divider.state()["shown"]
+
+
+def test_a_page_that_was_loaded_again_has_its_tools_where_its_camera_is(opened: OpenPage) -> None:
+    shell, page = PageShell(opened.page, opened.panels), opened.page
+    compare = next(panel for panel in opened.panels if isinstance(panel, ComparePanel))
+    away = Pose.of_camera(Camera.look_at((0.0, 0.0, 5.0), (0, 0, 0), (0, 1, 0)))
+    page.place(away)
+    for _ in range(2):
+        shell.receive(ToolMessage("Compare", True))
+    until(lambda: bool(compare._on.value), "it is not switched on")
+    assert page.toolbar.active == ("Compare",)
+    assert page.pose().position.tolist() == pytest.approx(away.position.tolist()), "the camera has moved"
+    shell.receive(ToolMessage("Compare"))
+    until(lambda: not compare._on.value, "it is not switched off")
+    shell.receive(ToolMessage("Compare"))
+    until(lambda: bool(compare._comparer.name) or page.pose().position[2] < 4, "by hand it goes to a view")
+
+
+def test_a_tool_says_how_it_is_resumed() -> None:
+    bar, done = Toolbar(), list[str]()
+    for name, resume in (("a", lambda: done.append("resumed")), ("b", None)):
+        tool = ToolbarTool(
+            name, name, "click", name, "do", lambda: done.append("started"), list, resume=resume
+        )
+        bar.add_tool(tool)
+        bar.resume(name)
+    bar.resume("c")
+    assert done == ["resumed", "started"]

@@ -7,6 +7,7 @@ import math
 import threading
 from contextlib import nullcontext
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, cast
 
 import numpy as np
@@ -32,7 +33,7 @@ from luxel.viewer.web.navigate import (
     turn_up,
 )
 from luxel.viewer.web.page import Page
-from luxel.viewer.web.panels.text import as_text, clock, table
+from luxel.viewer.web.panels.text import as_text, clock, day_and_time, table
 from luxel.viewer.web.panels.training import status_rows
 from luxel.viewer.web.shading.legend import EMBER, false_colour, spread
 from luxel.viewer.web.shading.shading import OUTPUTS
@@ -281,3 +282,12 @@ def test_many_views_are_thinned_evenly() -> None:
     chosen = evenly(views, 64)
     assert len(chosen) == 64 and chosen[0][0] == 0 and chosen[-1][0] == 199
     assert max(b - a for (a, _), (b, _) in itertools.pairwise(chosen)) <= 4
+
+
+def test_moments_are_named_by_their_day() -> None:
+    now = datetime(2026, 11, 28, 0, 5).timestamp()
+    said = [
+        day_and_time(datetime(*when).timestamp(), now)
+        for when in ((2026, 11, 28, 0, 1), (2026, 11, 27, 17, 42), (2026, 11, 3, 9, 5), (2024, 2, 29, 23, 59))
+    ]
+    assert said == ["today, 0:01", "yesterday, 17:42", "3 November, 9:05", "29 February 2024, 23:59"]

@@ -31,12 +31,13 @@ def finite(value: Any) -> float:
     raise Refused("a number that is not finite")
 
 
-def checked_value(handle: Any, value: Any) -> Any:
+def checked_value(handle: Any, value: Any, *, hidden: bool = False) -> Any:
     """The value that a control takes when a page sends ``value``.
 
     Args:
         handle: viser's handle of the control.
         value: as received.
+        hidden: accept it for a control that is not visible, too.
 
     Returns:
         A value of the type that the control has; numbers are clamped to its range.
@@ -47,7 +48,7 @@ def checked_value(handle: Any, value: Any) -> Any:
     check = next((check for kind, check in _CONTROLS.items() if isinstance(handle, kind)), None)
     if check is None:
         raise Refused("a control that takes no input")
-    if handle._impl.props.disabled or not handle._impl.props.visible:
+    if handle._impl.props.disabled or not (hidden or handle._impl.props.visible):
         raise Refused("a disabled control")
     return check(handle, value)
 

@@ -15,12 +15,31 @@ FPS = 30.0
 MAX_OPENED = 16  # keyframes that an opened path becomes at most
 
 
-@dataclass(frozen=True)
+MAX_KEYFRAMES = 500
+MIN_SECONDS, MAX_SECONDS = 0.1, 600.0  # duration of a path
+
+
+@dataclass(frozen=True, eq=False)  # equal is the same one: cameras consist of tensors
 class Keyframe:
     """A camera of the size of the page's canvas, and the time that the page showed (0 in static scenes)."""
 
     camera: Camera
     time: float = 0.0
+
+
+@dataclass(frozen=True)
+class KeyframePath:
+    """The camera path of a scene, as it is made in a page.
+
+    Args:
+        keyframes: in their order.
+        seconds: duration of the path.
+        loop: returns from the last keyframe to the first.
+    """
+
+    keyframes: tuple[Keyframe, ...] = ()
+    seconds: float = 4.0
+    loop: bool = False
 
 
 def smooth_path(

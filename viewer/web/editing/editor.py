@@ -6,12 +6,13 @@ import logging
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, TypeVar
-from weakref import WeakKeyDictionary, proxy
+from weakref import WeakKeyDictionary, WeakSet, proxy
 
 from torch import Tensor
 
@@ -23,16 +24,31 @@ from luxel.render.segment.objects import Objects
 from luxel.render.storage.places import cache_folder
 from luxel.scenes.files.scene_format import SceneFacts
 from luxel.viewer.edit import Autosave, Document, Edit, History, Mode, combine
+from luxel.viewer.edit.document import FOREIGN
 from luxel.viewer.edit.run_objects import RunObjects
-from luxel.viewer.measure.shared_measurements import SharedMeasurements, is_measurable
-from luxel.viewer.scene_loading.scene_facts import as_up
-from luxel.viewer.web.session import StaticSession, Unmarked
+from luxel.viewer.measure.shared_measurements import known_facts, measurements_of
+from luxel.viewer.web.session import ForeignMarks, StaticSession, Unmarked
 
 log = logging.getLogger("luxel.viewer")
 
 Result = TypeVar("Result")
 
 LOOK_EVERY = 2.0  # seconds between looks at objects.json
+
+
+@dataclass(frozen=True)
+class EarlierEdits:
+    """What an earlier session of a scene left.
+
+    Args:
+        count: number of edits in effect.
+        changed_at: of the last one, seconds since 1970.
+        discarded: whether they were moved aside.
+    """
+
+    count: int
+    changed_at: float
+    discarded: bool = False
 
 
 class SceneEditor:
@@ -51,7 +67,7 @@ class SceneEditor:
 
     def __init__(self, session: StaticSession, folder: Path | None = None) -> None:
         self._session: StaticSession = proxy(session)  # the editor must not keep it
-        self._measured = SharedMeasurements.of(session) if is_measurable(session) else None
+        self._measured = measurements_of(session)
         self._folder = folder or autosave_folder()
         self._lock = threading.RLock()
         self._callbacks: list[Callable[[], None]] = []
@@ -61,6 +77,10 @@ class SceneEditor:
         self._graph_pool = ThreadPoolExecutor(1, thread_name_prefix="luxel-neighbours")
         self._looking: Future[None] | None = None
         self._looked_at = 0.0
+        self._pages: WeakSet[object] = WeakSet()  # that are open
+        self._editing: WeakSet[object] = WeakSet()  # of those the ones that have edited
+        self._selector: object | None = None  # the page that made the selection, while it is open
+        self._author = threading.local()  # the page for which a thread works
         self._open()
         if self._measured is not None:
             self._measured.on_change(self._follow_measurements)
@@ -73,26 +93,30 @@ class SceneEditor:
                 SceneEditor._editors[session] = SceneEditor(session)
             return SceneEditor._editors[session]
 
+    @staticmethod
+    def present(session: StaticSession) -> SceneEditor | None:
+        """The editor of a session, if it was asked for."""
+        with SceneEditor._editors_lock:
+            return SceneEditor._editors.get(session)
+
     def _open(self) -> None:
         """Begins a document of the scene that the session shows."""
         with self._session.borrow() as shown:
             scene, self._remake = shown.parts[Parameters].detach(), shown.parts[Remake].scene
             self._version = self._session.version
-            self._records = RunObjects(self._session.folder, scene)
+            self._records = RunObjects(self._session.objects_folder, scene)
             objects = self._records.read()
             self._document = Document(
                 scene, self._note, History(self._folder), objects, self._records.keep, self._facts()
             )
         pool = ThreadPoolExecutor(1, thread_name_prefix="luxel-autosave")
+        self._earlier: EarlierEdits | None = None
         self._autosave: Future[Autosave] = pool.submit(Autosave.within, self._folder, scene)
         pool.shutdown(wait=False)
 
     def _facts(self) -> SceneFacts:
         """What is known of the scene, with what is measured now."""
-        about = self._session.about
-        up, antialiased = as_up(self._session.up), self._session.antialiased or None
-        facts = SceneFacts(antialiased, up, about.metres, about.shift)
-        return facts if self._measured is None else self._measured.present.over(facts)
+        return known_facts(self._session, self._measured)
 
     def _follow_measurements(self) -> None:
         """Saved scenes state what is measured."""
@@ -110,14 +134,55 @@ class SceneEditor:
         with self._lock:
             if self._session.version != self._version:  # another part of the program replaced the scene
                 self._open()
-            before = self._document.version
+            before, selected = self._document.version, self._document.selected
             try:
                 return action(self._document)
             finally:
                 if self._document.version != before:
+                    self._note_author(self._document.selected is not selected)
                     self._notify()  # first, as the scene may be in use for a while
                     self._show(None)
                     self._prepare()
+
+    @contextmanager
+    def authored(self, page: object) -> Iterator[None]:
+        """What this thread does until the context ends is done by a page."""
+        before = getattr(self._author, "page", None)
+        self._author.page = page
+        try:
+            yield
+        finally:
+            self._author.page = before
+
+    def _note_author(self, selected: bool) -> None:
+        page = getattr(self._author, "page", None)
+        if page is not None:
+            self._editing.add(page)
+        if selected:
+            self._selector = page
+
+    def join(self, page: object) -> None:
+        """A page that shows the scene is open, until `leave`."""
+        self._pages.add(page)
+        with self._lock:
+            if len(self._pages) == 2 and bool(self._document.selected.any()):
+                self._show(None)  # also in the colour of another page's selection
+
+    def leave(self, page: object) -> None:
+        """A page is closed: what it has done is no longer that of another page."""
+        self._pages.discard(page)
+        self._editing.discard(page)
+        if self._selector is page:
+            self._selector = None
+        self._notify()
+
+    def is_edited_beside(self, page: object) -> bool:
+        """Whether another open page has edited the scene."""
+        return any(other is not page for other in self._editing)
+
+    def is_selected_beside(self, page: object) -> bool:
+        """Whether another open page has made the selection."""
+        return self._selector is not None and self._selector is not page
 
     def _prepare(self) -> None:
         """Builds the graph for `Document.grow` in a thread, as it takes seconds for a million primitives."""
@@ -167,6 +232,10 @@ class SceneEditor:
         if preview is not None or selected is not None or bool(document.selected.any()):
             unmarked = Unmarked(self._remake(document.drawn(highlight=False)))
             scene = replace(scene, parts={**scene.parts, Unmarked: unmarked})
+            if len(self._pages) > 1:
+                foreign = document.drawn(preview=preview, selected=selected, colour=FOREIGN)
+                marks = ForeignMarks(self._remake(foreign))
+                scene = replace(scene, parts={**scene.parts, ForeignMarks: marks})
         self._session.show(scene, numbers)
         self._version = self._session.version
 
@@ -187,17 +256,54 @@ class SceneEditor:
             except Exception:  # a page that is being closed must not affect the others
                 log.debug("a page could not show an edit", exc_info=True)
 
-    def resumable(self) -> int:
-        """How many edits an earlier session of this scene left; 0 once this one has edits of its own."""
-        return 0 if self._document.version else self._autosave.result().resumable()
+    @property
+    def earlier(self) -> EarlierEdits | None:
+        """What an earlier session left, once `look_for_earlier` has found it; None once this one has edits."""
+        return None if self._document.version else self._earlier
+
+    def look_for_earlier(self) -> EarlierEdits | None:
+        """Looks for edits of an earlier session, else for those that were discarded; reads the complete scene the
+        first time."""
+        autosave = self._autosave.result()
+        if count := autosave.resumable():
+            self._earlier = EarlierEdits(count, autosave.changed_at)
+        elif count := autosave.discarded():
+            self._earlier = EarlierEdits(count, 0.0, discarded=True)
+        else:
+            self._earlier = None
+        return self.earlier
 
     def resume(self) -> int:
-        """Makes the edits of an earlier session again; returns how many are in effect.
+        """Makes the edits of an earlier session again, also discarded ones; returns how many are in effect.
 
         Raises:
             LuxelError: there are none, or they cannot be read.
         """
-        return self.run(lambda document: self._autosave.result().resume(document))
+
+        def resumed(document: Document) -> int:
+            autosave = self._autosave.result()
+            if document.version:
+                raise LuxelError(
+                    "this session has edits already.",
+                    "Open the scene again, and restore the earlier ones first.",
+                )
+            if not autosave.resumable():
+                autosave.bring_back()
+            return autosave.resume(document)
+
+        return self.run(resumed)
+
+    def discard_earlier(self) -> None:
+        """Moves the edits of an earlier session aside; `resume` still makes them, until this session has edits.
+
+        Raises:
+            LuxelError: they cannot be moved.
+        """
+        with self._lock:
+            if not self._document.version:
+                self._autosave.result().discard()
+                self.look_for_earlier()
+        self._notify()
 
     @property
     def objects(self) -> Objects:

@@ -28,6 +28,7 @@ class FreehandTool(Tool):
     """A tool whose strokes are drawn by a script in the page; meanwhile drags do not turn the camera."""
 
     shape: ClassVar[str]
+    through = True
 
     def start(self) -> None:
         """Starts the script."""
@@ -103,6 +104,7 @@ class BrushTool(FreehandTool):
     """Selects what a brush touches; the selection is shown while the stroke is painted."""
 
     name, shape, icon, key = "Brush", "brush", "brush", "b"
+    persisted = ("Brush radius",)
     hint = "Paint on the image; Shift adds, Alt or Ctrl subtracts; [ and ] change the radius"
 
     def build(self, gui: Any) -> None:

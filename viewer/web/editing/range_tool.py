@@ -19,9 +19,11 @@ class RangeTool(Tool):
 
     name, hint = "Range", "Selects by a property, everywhere in the scene"
     icon, key = "range", "k"
+    persisted = ("Property", "Opacity", "Size", "Colour", "Distance")
 
     def build(self, gui: Any) -> None:
         """Adds the property, its range, and the button."""
+        self._active = False
         self._property = gui.add_dropdown("Property", (OPACITY, SIZE, COLOUR))
         self._opacity = gui.add_multi_slider("Opacity", 0.0, 1.0, 0.01, (0.0, 0.1))
         self._size = gui.add_multi_slider(
@@ -47,9 +49,16 @@ class RangeTool(Tool):
 
     def start(self) -> None:
         """Shows the range of the chosen property."""
+        self._active = True
         self._arrange()
 
+    def stop(self) -> None:
+        """Shows no range any more."""
+        self._active = False
+
     def _arrange(self) -> None:
+        if not self._active:  # the property is set while another tool is chosen
+            return
         chosen = self._property.value
         self._opacity.visible, self._size.visible = chosen == OPACITY, chosen == SIZE
         self._colour.visible = self._distance.visible = chosen == COLOUR

@@ -35,6 +35,7 @@ class ClickTool(ClickedTool):
 
     name, hint = "Click", "Click the image; the surroundings within the radius are selected too"
     icon, key = "click", "v"
+    persisted = ("Radius",)
 
     def build(self, gui: Any) -> None:
         """Adds the radius."""
@@ -67,6 +68,7 @@ class RectangleTool(Tool):
 
     name, hint = "Rectangle", "Drag a rectangle on the image; Shift adds, Ctrl subtracts"
     icon, key = "rectangle", "r"
+    through = True
 
     def start(self) -> None:
         """Drags draw rectangles instead of turning the camera."""

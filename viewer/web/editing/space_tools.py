@@ -98,6 +98,7 @@ class SphereTool(SpaceTool):
 
     name, hint, turns = "Sphere", "Move the gizmo, set the radius, then select", False
     icon, key = "sphere", "g"
+    persisted = ("Radius",)
 
     def sizes(self, gui: Any) -> list[Any]:
         """The radius."""
@@ -127,6 +128,7 @@ class BoxTool(SpaceTool):
 
     name, hint = "Box", "Move and turn the gizmo, set the size, then select"
     icon, key = "box", "x"
+    persisted = ("Size",)
 
     def sizes(self, gui: Any) -> list[Any]:
         """The lengths of the sides."""

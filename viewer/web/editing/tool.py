@@ -78,6 +78,8 @@ class Tool:
         hint: one line on the image while the tool is active, and under the list.
         icon: of the toolbar, see viewer/web/shell/static/icons.js.
         key: that chooses the tool.
+        through: whether it can select what lies behind other primitives, see `Workspace.through`.
+        persisted: labels of controls whose values a browser keeps over reload and reconnect.
         controls: what `build` added; visible while the tool is active.
         workspace: of the page.
     """
@@ -86,6 +88,8 @@ class Tool:
     hint: ClassVar[str]
     icon: ClassVar[str]
     key: ClassVar[str]
+    through: ClassVar[bool] = False
+    persisted: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace, self.page = workspace, workspace.page
@@ -93,6 +97,11 @@ class Tool:
 
     def build(self, gui: Any) -> None:
         """Adds the tool's own controls."""
+
+    def stored(self) -> dict[str, Any]:
+        """The controls that are listed in ``persisted``, by ``Tool/Label``."""
+        labelled = {getattr(control, "label", ""): control for control in self.controls}
+        return {f"{self.name}/{label}": labelled[label] for label in self.persisted}
 
     def start(self) -> None:
         """Called when the tool becomes active."""

@@ -1,4 +1,4 @@
-"""Moves, turns and scales the selection with a gizmo, and changes its colours and opacity."""
+"""Moves, turns and scales the selection with a gizmo."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TransformTool(Tool):
     hint = "Drag the gizmo to move and turn the selection, the single arrow to scale it"
 
     def build(self, gui: Any) -> None:
-        """Adds scale, colours and opacity."""
+        """Adds the scale."""
         self._gizmo: Any = None
         self._handle: Any = None  # scales
         self._label: Any = None
@@ -33,27 +33,8 @@ class TransformTool(Tool):
         self._dragging, self._version = False, 0
         scale = gui.add_number("Scale", 1.0, min=0.001, max=1000.0, step=0.05, hint="About the gizmo")
         resize = gui.add_button("Apply scale")
-        tint = gui.add_rgb("Tint", (255, 255, 255), hint="Multiplies the colours; white changes nothing")
-        brightness = gui.add_slider("Brightness", -0.5, 0.5, 0.01, 0.0)
-        saturation = gui.add_slider("Saturation", 0.0, 2.0, 0.05, 1.0)
-        recolour = gui.add_button("Apply colour")
-        opacity = gui.add_number("Opacity factor", 1.0, min=0.01, max=100.0, step=0.05)
-        fade = gui.add_button("Apply opacity")
         resize.on_click(lambda _: self._edit(lambda document: self._scale(document, float(scale.value))))
-        recolour.on_click(
-            lambda _: self._edit(
-                lambda document: operations.recolour(
-                    document.state,
-                    tint=[c / 255 for c in tint.value],
-                    brightness=brightness.value,
-                    saturation=saturation.value,
-                )
-            )
-        )
-        fade.on_click(
-            lambda _: self._edit(lambda document: operations.scale_opacity(document.state, opacity.value))
-        )
-        self.controls = [scale, resize, tint, brightness, saturation, recolour, opacity, fade]
+        self.controls, self._resize = [scale, resize], resize
 
     def start(self) -> None:
         """Shows the gizmo where the selection is."""
@@ -93,7 +74,9 @@ class TransformTool(Tool):
             )
         except LuxelError:
             gizmo.visible = self._handle.visible = False
+            self._resize.disabled = True
             return
+        self._resize.disabled = False
         self._start = np.array(pivot)
         gizmo.wxyz, gizmo.position, gizmo.visible = (1.0, 0.0, 0.0, 0.0), self._start, True
         handle, rest = self._handle, self._start + REACH * self.page.extent.radius * DIAGONAL

@@ -14,6 +14,7 @@ import numpy as np
 
 from luxel.viewer.web.navigate import Pose, SceneExtent, clamped_size, start_pose
 from luxel.viewer.web.session import Session
+from luxel.viewer.web.shading.backdrop import backdrop
 from luxel.viewer.web.shading.shading import DisplaySettings, draw
 from luxel.viewer.web.transport.encoders import encode_jpeg
 
@@ -25,12 +26,16 @@ MAX_IMAGES = 4  # images
 FRESH = 2.0  # seconds for which an image of a scene that changes is served
 QUALITY = 85
 
+_Asked = tuple[int, int, bool]
+"""Width and height of a canvas, pixels, and whether the colours of the page are dark."""
+
 
 @dataclass(frozen=True)
 class _Prepared:
-    """A rendered image: its pose with its size, the version of the scene, and when it was rendered."""
+    """A rendered image: its pose with its size, its colours, the version of the scene, and when it was rendered."""
 
     pose: Pose
+    dark: bool
     file: bytes
     version: int
     at: float
@@ -60,8 +65,8 @@ class FirstImage:
     def __init__(self, session: Session, extent: SceneExtent) -> None:
         self._session, self._extent = session, extent
         self._turn = object()  # among the pages that share the renderer
-        self._images: OrderedDict[tuple[int, int], _Prepared] = OrderedDict()
-        self._pending: set[tuple[int, int]] = set()
+        self._images: OrderedDict[_Asked, _Prepared] = OrderedDict()
+        self._pending: set[_Asked] = set()
         self._failed = False
         self._lock = threading.Lock()
         self._renderer = ThreadPoolExecutor(1, thread_name_prefix="luxel-first-image")
@@ -69,13 +74,14 @@ class FirstImage:
     def prepare(self) -> None:
         """Begins to render the image of a usual window, where that takes no time from training."""
         if not self._session.trains:
-            self._ask(*PREPARED)
+            self._ask((*PREPARED, False))
 
     def answer(self, query: str) -> bytes | None:
         """The image for a canvas; None while it is rendered.
 
         Args:
-            query: of the request, ``width=956&height=720``: the canvas, pixels.
+            query: of the request, ``width=956&height=720``: the canvas, pixels; with ``dark=1`` the colours of the
+                page are dark.
 
         Raises:
             ValueError: the query has no such numbers.
@@ -84,15 +90,16 @@ class FirstImage:
         fields = parse_qs(query)
         width, height = (_side(fields.get(name, [""])[-1]) for name in ("width", "height"))
         asked = self._pose(*clamped_size(width, height))
+        dark = fields.get("dark") == ["1"] and backdrop(self._session, True) is not None
         with self._lock:
             if self._failed:
                 raise LookupError
             for image in self._images.values():
-                if _fits(image.pose, asked) and self._is_fresh(image):
+                if image.dark == dark and _fits(image.pose, asked) and self._is_fresh(image):
                     return image.file
-            if any(_fits(self._pose(*size), asked) for size in self._pending):
+            if any(d == dark and _fits(self._pose(w, h), asked) for w, h, d in self._pending):
                 return None
-        self._ask(asked.width, asked.height)
+        self._ask((asked.width, asked.height, dark))
         return None
 
     def close(self) -> None:
@@ -109,20 +116,22 @@ class FirstImage:
         pose = start_pose(self._session.views, self._extent, width / height)
         return replace(pose, width=width, height=height)
 
-    def _ask(self, width: int, height: int) -> None:
+    def _ask(self, asked: _Asked) -> None:
         with self._lock:
-            if (width, height) in self._pending or len(self._pending) >= MAX_IMAGES:
+            if asked in self._pending or len(self._pending) >= MAX_IMAGES:
                 return
-            self._pending.add((width, height))
+            self._pending.add(asked)
         try:
-            self._renderer.submit(self._make, width, height)
+            self._renderer.submit(self._make, asked)
         except RuntimeError:  # closed
             return
 
-    def _make(self, width: int, height: int) -> None:
+    def _make(self, asked: _Asked) -> None:
+        width, height, dark = asked
         try:
             pose, session = self._pose(width, height), self._session
             settings = DisplaySettings(background=session.background, antialiased=session.antialiased)
+            settings.backdrop = backdrop(session, dark)
             if session.times is not None:
                 settings.time = session.views[0].time if session.views else session.times[0]
             with session.borrow(self._turn) as scene:
@@ -130,10 +139,10 @@ class FirstImage:
                 camera = pose.camera(width, height, settings.near, settings.far).to(scene.device)
                 image, _ = draw(scene, camera, settings)
                 pixels = image.cpu().numpy()  # waits for the render: the scene may change afterwards
-            made = _Prepared(pose, encode_jpeg(pixels, QUALITY), version, time.monotonic())
+            made = _Prepared(pose, dark, encode_jpeg(pixels, QUALITY), version, time.monotonic())
             with self._lock:
-                self._images.pop((width, height), None)
-                self._images[width, height] = made
+                self._images.pop(asked, None)
+                self._images[asked] = made
                 while len(self._images) > MAX_IMAGES:
                     self._images.popitem(last=False)
         except Exception:  # the page's own images will say what is wrong
@@ -141,7 +150,7 @@ class FirstImage:
             self._failed = True
         finally:
             with self._lock:
-                self._pending.discard((width, height))
+                self._pending.discard(asked)
 
 
 def _side(text: str) -> int:

@@ -142,6 +142,11 @@ class ClientStream:
         """The display settings of the page."""
         return self._settings
 
+    @property
+    def window(self) -> tuple[int, int] | None:
+        """Width and height of the page's image in pixels of the screen; None before its first camera."""
+        return None if self._pose is None else (self._pose.width, self._pose.height)
+
     def move(self, pose: Pose, sequence: int = 0) -> None:
         """Sets the camera, clamped to what can be rendered; the same pose again, or an impossible one, changes nothing.
 

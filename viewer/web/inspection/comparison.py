@@ -6,7 +6,7 @@ import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from luxel.render.primitives import Parameters
 from luxel.render.scene import Scene
 from luxel.scenes.captures.true_ids import have_ids, read_ids
 from luxel.viewer.segmenting import solid_ious, solid_overlaps
+from luxel.viewer.web.chosen_view import ChosenView
 from luxel.viewer.web.session import Session
 from luxel.viewer.web.shading.legend import EMBER, SIGNED, Caption, Legend, false_colour
 from luxel.viewer.web.shading.shading import (
@@ -117,6 +118,7 @@ class Comparer:
         session: its views, and the version of its scene.
         radius: of the scene, capture units.
         on_change: called when an image has been read; the page must draw again.
+        chosen: the view of the page, which is meant where several have one camera; None: the first of them is.
 
     Attributes:
         mode, split, scale: which image of MODES, and what it is given.
@@ -124,11 +126,18 @@ class Comparer:
         under: draws where the camera stands at no view; None: the output of the page.
     """
 
-    def __init__(self, session: Session, radius: float, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        radius: float,
+        on_change: Callable[[], None],
+        chosen: ChosenView | None = None,
+    ) -> None:
         self.mode, self.split, self.scale = next(iter(MODES)), 0.5, 0.2
         self.name = ""
         self.under: Painter | None = None
         self._session, self._radius, self._on_change = session, radius, on_change
+        self._chosen = chosen
         self._views: Sequence[View] = session.views
         self._poses = poses_of(self._views)
         self._view_images: dict[str, ViewImage | str] = {}
@@ -141,12 +150,17 @@ class Comparer:
         if not len(self._poses):
             return None
         pose = camera.cam_to_world.detach().double().cpu().numpy()
-        index = int(np.linalg.norm(self._poses[:, :3, 3] - pose[:3, 3], axis=1).argmin())
-        own = self._poses[index]
-        apart = float(np.linalg.norm(own[:3, 3] - pose[:3, 3]))
-        turn = float(np.linalg.norm(own[:3, :3] - pose[:3, :3])) / 2**0.5  # radians, for small angles
-        near = apart <= SAME_POSITION * self._radius and turn <= SAME_TURN
-        return self._views[index] if near else None
+        apart = np.linalg.norm(self._poses[:, :3, 3] - pose[:3, 3], axis=1)
+        turns = (
+            np.linalg.norm(self._poses[:, :3, :3] - pose[:3, :3], axis=(1, 2)) / 2**0.5
+        )  # radians, if small
+        near = (apart <= SAME_POSITION * self._radius) & (turns <= SAME_TURN)
+        if not near.any():
+            return None
+        chosen = None if self._chosen is None else self._chosen.view
+        if any(here and view is chosen for here, view in zip(near, self._views, strict=True)):
+            return chosen
+        return self._views[int(np.where(near, apart, np.inf).argmin())]
 
     def paint(self, scene: Scene, camera: Camera, settings: DisplaySettings) -> tuple[Tensor, str] | None:
         """The comparison in the pixels of ``camera``; None where it stands at no view, or until the file is read."""
@@ -239,19 +253,34 @@ def mean_iou(scene: Parameters | None, view_image: ViewImage, settings: DisplayS
     return None if scores is None else scores["mean"]
 
 
+class Letterbox(NamedTuple):
+    """Where an image lies in a larger window, pixels of the window."""
+
+    top: int
+    left: int
+    rows: int
+    columns: int
+
+
+def letterbox(image_width: int, image_height: int, width: int, height: int) -> Letterbox:
+    """The place of an image in the middle of width x height pixels, as large as fits."""
+    factor = min(width / image_width, height / image_height)
+    columns = min(width, max(1, round(image_width * factor)))
+    rows = min(height, max(1, round(image_height * factor)))
+    return Letterbox((height - rows) // 2, (width - columns) // 2, rows, columns)
+
+
 def fitted(image: Tensor, width: int, height: int, split: float | None = None) -> Tensor:
     """An image [h, w, 3] in the middle of width x height pixels, as large as fits, [height, width, 3].
 
     With a share ``split`` of the image's width a line is drawn there.
     """
-    factor = min(width / image.shape[1], height / image.shape[0])
-    columns = min(width, max(1, round(image.shape[1] * factor)))
-    rows = min(height, max(1, round(image.shape[0] * factor)))
+    top, left, rows, columns = letterbox(image.shape[1], image.shape[0], width, height)
+    factor = columns / image.shape[1]
     small = torch.nn.functional.interpolate(
         image.permute(2, 0, 1)[None], (rows, columns), mode="bilinear", antialias=factor < 1
     )[0].permute(1, 2, 0)
     canvas = image.new_full((height, width, 3), BORDER)
-    top, left = (height - rows) // 2, (width - columns) // 2
     canvas[top : top + rows, left : left + columns] = small
     if split is not None and 0 < split < 1:
         column = left + round(split * columns)

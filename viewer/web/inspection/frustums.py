@@ -17,6 +17,7 @@ from luxel.viewer.web.shading.legend import Legend, false_colour
 
 MAX_FRUSTUMS = 64
 NEAR = 2.0  # sizes of a frustum within which it is hidden: its thumbnail would lie before the scene
+THIN, MEDIUM, THICK = 1.5, 2.0, 4.0  # pixels of lines: of frustums, of those with a score, of the chosen one
 PLAIN = (250, 150, 40)  # where no view has a score
 UNSCORED = (130, 130, 135)  # of a view without a score where others have one
 SCORES = np.array([[225, 45, 50], [250, 190, 60], [70, 200, 235]], np.float32)  # low to high
@@ -37,6 +38,7 @@ class Frustums:
         self._on = False
         self._scores: Mapping[str, float] = {}
         self._lock = threading.Lock()
+        page.chosen_view.on_change(self._emphasize)
 
     def show(self, on: bool, scores: Mapping[str, float] | None = None) -> None:
         """Shows or hides all; those within sight of the page's camera stay hidden.
@@ -55,6 +57,17 @@ class Frustums:
                 if tuple(handle.color) != colour:
                     handle.color = colour
         self.follow()
+        self._emphasize()
+
+    def _emphasize(self) -> None:
+        """Draws the frustum of the page's chosen view with thicker lines."""
+        chosen = self._page.chosen_view.view
+        with self._lock:
+            for name, handle in self._handles.items():
+                is_chosen = chosen is not None and name == chosen.name
+                thickness = THICK if is_chosen else MEDIUM if name in self._scores else THIN
+                if handle.thickness != thickness:
+                    handle.thickness = thickness
 
     def follow(self) -> None:
         """Hides the frustums that the page's camera stands in, and shows the others."""
@@ -84,7 +97,7 @@ class Frustums:
                 fov=pose.fov_y,
                 aspect=view.camera.width / view.camera.height,
                 scale=self._scale,
-                thickness=2.0 if view.name in self._scores else 1.5,
+                thickness=THIN,
                 thickness_units="screen",
                 color=score_colour(self._scores, view.name),
                 image=page.thumbnails(view),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +28,28 @@ def read_scores(folder: Path | None) -> dict[str, float]:
         return {str(view["name"]): float(view["psnr"]) for view in views if view.get("psnr") is not None}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):  # of another program, or half written
         return {}
+
+
+def score_rows(scores: Mapping[str, float], session: Session) -> list[tuple[str, str]]:
+    """Label and text of the mean PSNR: of the held-out views and of all, where both are known.
+
+    Args:
+        scores: PSNR in dB by the name of the view; NaN where it is not known.
+        session: whose views they are.
+    """
+    trained = {view.name for view in session.training_views}
+    known = {name: score for name, score in scores.items() if math.isfinite(score)}
+    held_out = [score for name, score in known.items() if name not in trained]
+    rows = []
+    if held_out and trained:
+        rows.append(("PSNR, held out", _mean(held_out)))
+    if len(known) > len(held_out) or (known and not trained):
+        rows.append(("PSNR, all" if held_out and trained else "Mean PSNR", _mean(list(known.values()))))
+    return rows
+
+
+def _mean(scores: Sequence[float]) -> str:
+    return f"{sum(scores) / len(scores):.2f} dB of {len(scores)} view{'' if len(scores) == 1 else 's'}"
 
 
 def measure_scores(

@@ -85,6 +85,8 @@ class PairPainter:
 
     def paint(self, scene: Scene, camera: Camera, settings: DisplaySettings) -> tuple[Tensor, str]:
         """Both scenes in the pixels of ``camera``; ``scene`` is the main one, and borrowed."""
+        if not self.difference:
+            settings = settings.on_page()
         column = round(min(max(self.split, 0.0), 1.0) * camera.width)
         rendered = (self.difference or column > 0, self.difference or column < camera.width)
         with torch.no_grad():

@@ -14,7 +14,8 @@ from luxel.render.geometry.camera import View
 from luxel.viewer.measure.shared_measurements import measured_up
 from luxel.viewer.web.navigate import SceneExtent, find_extent
 from luxel.viewer.web.pair.checks import Bounds, bounds_of, find_problems
-from luxel.viewer.web.session import Session
+from luxel.viewer.web.run_end import RunEnd
+from luxel.viewer.web.session import Session, StaticSession
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,8 @@ class PairSession:
         self.up = other.up if own.up is None else own.up
         self.front = other.front if own.front is None else own.front
         self.background, self.antialiased, self.folder = own.background, own.antialiased, own.folder
+        self.source, self.source_options, self.capture = own.source, own.source_options, own.capture
+        self.free_background = own.free_background and other.free_background
         self.share_of_time = own.share_of_time
         self.problems = find_problems((left.name, left.bounds, left.up), (right.name, right.bounds, right.up))
 
@@ -87,6 +90,21 @@ class PairSession:
     def trains(self) -> bool:
         """Whether the main scene is being trained."""
         return self._own.trains
+
+    @property
+    def has_training(self) -> bool:
+        """Whether the main scene is trained by this program, or was."""
+        return self._own.has_training
+
+    @property
+    def run_end(self) -> RunEnd | None:
+        """How its training ended; None: it has not, or there was none."""
+        return self._own.run_end
+
+    @property
+    def editable(self) -> StaticSession | None:
+        """Two scenes are not edited."""
+        return None
 
     @property
     def paused(self) -> bool:

@@ -8,6 +8,7 @@ from luxel.viewer.web.panels.camera_path import CameraPathPanel
 from luxel.viewer.web.panels.compare import ComparePanel
 from luxel.viewer.web.panels.coverage import CoveragePanel
 from luxel.viewer.web.panels.edit import EditPanel
+from luxel.viewer.web.panels.edit_later import EditLaterPanel
 from luxel.viewer.web.panels.frame import FramePanel
 from luxel.viewer.web.panels.inspect import InspectPanel
 from luxel.viewer.web.panels.notice import NoticePanel
@@ -39,6 +40,7 @@ PANELS: list[AnyPanel] = [
     FramePanel,
     InspectPanel,
     RulerPanel,
+    EditLaterPanel,
     EditPanel,
     ObjectsPanel,
 ]

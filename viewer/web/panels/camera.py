@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from typing import Any
 
 import numpy as np
 
+from luxel.render.geometry.camera import View
 from luxel.scenes.measuring import operations
 from luxel.scenes.measuring.measurements import Point
 from luxel.viewer.measure.shared_measurements import SharedMeasurements, is_measurable
 from luxel.viewer.web.images.stream import ClientStream, StreamReport
 from luxel.viewer.web.inspection.frustums import Frustums
-from luxel.viewer.web.inspection.view_scores import measure_scores, read_scores
+from luxel.viewer.web.inspection.view_scores import measure_scores, read_scores, score_rows
 from luxel.viewer.web.page import Click
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import table
 
 LEVEL, SCENE = "level", "scene"  # up directions: measured, and that of the scene
+LEVELLED, LEVELLED_SECONDS = "levelled", 12.0  # name of a bar on the image, and for how long it is there
 AXES = {sign + "xyz"[i]: float(sign + "1") * np.eye(3)[i] for i in range(3) for sign in "+-"}
 
 
@@ -26,7 +27,7 @@ class CameraPanel(Panel):
     """Moves the camera to the views of the capture, shows where they were taken, and how well they are rendered."""
 
     title = "Camera"
-    persisted = ("Show cameras",)
+    persisted = ("Show cameras", "Up")
 
     def build(self, gui: Any, order: float) -> None:
         """Adds the controls; those of views only where the session has views."""
@@ -41,6 +42,10 @@ class CameraPanel(Panel):
         self._shared = SharedMeasurements.of(session) if is_measurable(session) else None
         self._level = self._measured()
         self._up = gui.add_dropdown("Up", self._choices(), hint="Axis that a horizontal drag turns about")
+        self._up_said, self._turned = (
+            "",
+            None,
+        )  # what the list was set to without a turn; what was chosen last
         self._up.on_update(lambda _: self._set_up(self._up.value))
         self._down = gui.add_button(
             "This is down",
@@ -58,15 +63,26 @@ class CameraPanel(Panel):
         )
         self._measure.on_click(lambda _: self._start_measuring())
         self._bar = gui.add_html("", visible=False)
-        chosen = gui.add_dropdown("View", names, initial_value=names[0])
-        chosen.on_update(lambda _: self.page.go_to(views[names.index(chosen.value)]))
+        chosen = self.page.chosen_view
+        self._view = gui.add_dropdown(
+            "View",
+            names,
+            initial_value=names[0],
+            hint="Where the camera is, or the nearest; a choice flies there",
+        )
+        self._view.on_update(lambda event: self._go_to(views[names.index(event.target.value)]))
         step = gui.add_button_group("", ["◀ Previous", "Next ▶"])
+        step.on_click(lambda _: self.page.go_by(1 if step.value.startswith("Next") else -1))
+        chosen.on_change(self._follow_view)
 
-        def move(_: Any) -> None:
-            by = 1 if step.value.startswith("Next") else -1
-            chosen.value = names[(names.index(chosen.value) + by) % len(names)]
+    def _go_to(self, view: View) -> None:
+        if view is not self.page.chosen_view.view:  # else the list follows the page
+            self.page.go_to(view)
 
-        step.on_click(move)
+    def _follow_view(self) -> None:
+        view = self.page.chosen_view.view
+        if view is not None and self._view.value != view.name:
+            self._view.value = view.name
 
     def _measured(self) -> Point | None:
         """The up direction that was measured; None: there is none."""
@@ -76,13 +92,25 @@ class CameraPanel(Panel):
         return [*([] if self._level is None else [LEVEL]), SCENE, "this view", *AXES]
 
     def _set_up(self, choice: str) -> None:
+        said, self._up_said = self._up_said, ""
+        if choice == said:
+            return
+        self._turned = None
         if choice == LEVEL:
             self.page.set_up(np.array(self._level))
         elif choice == SCENE:
             self.page.set_up(self.page.scene_up)
         else:
             this_view = choice == "this view"
-            self.page.turn_up(-self.page.pose().rotation[:, 1] if this_view else AXES[choice])
+            self._turned = -self.page.pose().rotation[:, 1] if this_view else AXES[choice]
+            self.page.turn_up(self._turned)
+
+    def _say_up(self) -> None:
+        """Says that the page is level again where a reset has ended another choice."""
+        if self._turned is not None and not np.array_equal(self.page.up, self._turned):
+            self._turned = None
+            self._up_said = SCENE if self._level is None else LEVEL
+            self._up.value = self._up_said
 
     def attach(self, stream: ClientStream) -> None:
         """Follows the up direction that is measured on any page."""
@@ -108,11 +136,10 @@ class CameraPanel(Panel):
 
     def _show_scores(self) -> None:
         legend = self._frustums.legend()
-        known = [score for score in self._scores.values() if math.isfinite(score)]
+        rows = score_rows(self._scores, self.page.session)
         self._bar.visible = bool(self._show.value and legend)
-        if legend and known:
-            mean = f"{sum(known) / len(known):.2f} dB of {len(known)} views"
-            self._bar.content = table([("Mean PSNR", mean)]) + legend.as_html()
+        if legend and rows:
+            self._bar.content = table(rows) + legend.as_html()
 
     def _start_measuring(self) -> None:
         if self._measuring:
@@ -142,8 +169,9 @@ class CameraPanel(Panel):
                 self._measure.label = "Measure PSNR"
 
     def report(self, report: StreamReport) -> None:
-        """Hides the frustums that the camera stands in."""
+        """Hides the frustums that the camera stands in, and follows the up direction of the page."""
         self._frustums.follow()
+        self._say_up()
 
     def _wait_for_floor(self, on: bool) -> None:
         self.listen(on)
@@ -163,11 +191,21 @@ class CameraPanel(Panel):
         if self._shared is None:
             self.page.set_up(normal)
         else:
+            before = self._shared.present
             self._shared.apply("Level", lambda m: operations.set_up(m, normal))
+            if self._shared.present != before:
+                text = "The clicked surface is level now, on all pages."
+                self.page.bars.show(LEVELLED, text, [("Undo", self._undo_level)], seconds=LEVELLED_SECONDS)
             self._up.value = (
                 LEVEL  # also where the page had chosen another one, and the floor is level already
             )
             self.page.set_up(np.array(self._level))
+
+    def _undo_level(self) -> None:
+        """Takes "This is down" back, unless something else was measured since."""
+        self.page.bars.hide(LEVELLED)
+        if self._shared is not None and self._shared.undo_titles[-1:] == ["Level"]:
+            self._shared.undo()
 
     def detach(self) -> None:
         """Ends a measurement of scores, and follows no more."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
-from luxel.render.geometry.camera import poses_of
+from luxel.render.geometry.camera import View
 from luxel.viewer.web.images.stream import StreamReport
-from luxel.viewer.web.inspection.comparison import DIVIDED, MODES, Comparer
+from luxel.viewer.web.inspection.comparison import DIVIDED, MODES, Comparer, letterbox
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import table
 from luxel.viewer.web.session import Session
@@ -27,6 +25,7 @@ class ComparePanel(Panel):
 
     title = "Compare"
     unfolded = False
+    persisted = ("Image", "Split", "Error scale")
 
     @classmethod
     def available(cls, session: Session) -> bool:
@@ -36,7 +35,7 @@ class ComparePanel(Panel):
     def build(self, gui: Any, order: float) -> None:
         """Adds the switch, the choice of the image, the split and the scale of errors."""
         page = self.page
-        self._comparer = Comparer(page.session, page.extent.radius, self._refresh)
+        self._comparer = Comparer(page.session, page.extent.radius, self._refresh, page.chosen_view)
         self._on = gui.add_checkbox(
             "Compare", False, hint="Image against render at the camera of a view; starts at the nearest"
         )
@@ -52,9 +51,12 @@ class ComparePanel(Panel):
             0.01,
             0.2,
             hint="Difference of colours in [0, 1] at the end of the colour bar",
+            visible=False,
         )
         self._numbers = gui.add_html("", visible=False)
-        self._shown, self._next = "", None
+        self._shown = ""
+        self._next: View | None = None
+        self._stays = False  # whether the camera stays where it is when it is switched on
         self._reports_away = 0
         self._on.on_update(lambda _: self._switch(self._on.value))
         page.toolbar.add_tool(
@@ -68,15 +70,21 @@ class ComparePanel(Panel):
                 lambda: setattr(self._on, "value", False),
                 group="look",
                 alone=False,
+                resume=self._resume,
             )
         )
         page.toolbar.add_action(
-            ToolbarAction("To the photograph", "Go to it", "", self._go_to_nearest, AWAY, "line")
+            ToolbarAction("To the photograph", "Go to it", "", self._go_back, AWAY, "line")
         )
         step.on_click(lambda _: self._step(1 if step.value.startswith("Next") else -1))
-        mode.on_update(lambda _: self._set(mode=mode.value))
+        mode.on_update(lambda _: self._choose_mode(mode.value))
         self._split.on_update(lambda _: self._set(split=self._split.value / 100))
         self._scale.on_update(lambda _: self._set(scale=float(self._scale.value)))
+
+    def _choose_mode(self, mode: str) -> None:
+        """Shows another image, and the control that it has instead of the other one."""
+        self._split.visible, self._scale.visible = mode == DIVIDED, mode != DIVIDED
+        self._set(mode=mode)
 
     def _set(self, **choices: Any) -> None:
         for name, value in choices.items():
@@ -92,16 +100,14 @@ class ComparePanel(Panel):
             page.divider.hide(self)
             return
         width, height = max(1, page.client.camera.image_width), max(1, page.client.camera.image_height)
-        share = min(
-            1.0, height * view.camera.width / view.camera.height / width
-        )  # of the width: see `fitted`
+        box = letterbox(view.camera.width, view.camera.height, width, height)
         page.divider.show(
             self,
             lambda value: setattr(self._split, "value", round(100 * value, 1)),
             value=comparer.split,
             left="Photograph",
             right="Render",
-            span=(0.5 - share / 2, 0.5 + share / 2),
+            span=(box.left / width, (box.left + box.columns) / width),
         )
 
     def _refresh(self) -> None:
@@ -119,33 +125,33 @@ class ComparePanel(Panel):
             self._comparer.release()
             self._divide()
             self.page.toolbar.update(**{AWAY: False})
+        elif self._stays:
+            self._stays = False
         else:
-            index, self._next = self._nearest() if self._next is None else self._next, None
-            self.page.go_to(self.page.session.views[index])
+            view, self._next = self._next, None
+            if view is None:
+                self._go_back()
+            else:
+                self.page.go_to(view)
+
+    def _resume(self) -> None:
+        """Switches it on where a page had it before it was loaded again."""
+        self._stays = True
+        self._on.value = True
 
     def _step(self, by: int) -> None:
-        views = self.page.session.views
-        index = (self._nearest() + by) % len(views)
+        self.page.follow_view()
+        view = self.page.chosen_view.neighbour(by)
         if self._on.value:
-            self.page.go_to(views[index])
+            self.page.go_to(view)
         else:
-            self._next = index
+            self._next = view
             self._on.value = True  # which calls _switch
 
-    def _go_to_nearest(self) -> None:
-        self.page.go_to(self.page.session.views[self._nearest()])
-
-    def _nearest(self) -> int:
-        """Index of the view nearest to the camera of the page, a turn by one radian counting like the radius."""
-        pose, radius = self.page.pose(), self.page.extent.radius
-        poses = poses_of(self.page.session.views)
-        apart = np.linalg.norm(poses[:, :3, 3] - pose.position, axis=1) / radius
-        return int(np.argmin(apart + self._turns()))
-
-    def _turns(self) -> np.ndarray:
-        """Angles between the directions of view of the page and of the views, radians, [V]."""
-        directions = poses_of(self.page.session.views)[:, :3, 2]
-        return np.arccos(np.clip(directions @ self.page.pose().rotation[:, 2], -1, 1))
+    def _go_back(self) -> None:
+        """Flies to the chosen view."""
+        self.page.follow_view()
+        self.page.go_to(self.page.chosen_view.neighbour(0))
 
     def _say_where(self, report: StreamReport) -> None:
         """Says on the image what is compared, or that the camera stands at no view and which one is near."""
@@ -157,8 +163,8 @@ class ComparePanel(Panel):
         elif self._comparer.name and report.caption.startswith(f"{self._comparer.name}: "):
             toolbar.say(str(report.caption))
         elif away:
-            index = self._nearest()
-            name, degrees = self.page.session.views[index].name, math.degrees(self._turns()[index])
+            chosen = self.page.chosen_view
+            name, degrees = chosen.neighbour(0).name, math.degrees(chosen.turned(self.page.pose()))
             toolbar.say(f"The camera stands at no photograph: {name} is turned by {degrees:.0f}° from here.")
         toolbar.update(**{AWAY: away})
 

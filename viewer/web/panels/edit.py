@@ -16,20 +16,36 @@ from luxel.scenes.files.registry import find_format
 from luxel.viewer.edit import MODES, Document, operations
 from luxel.viewer.scene_loading.runs import unused_path
 from luxel.viewer.web.editing import TOOLS, SceneEditor, Tool, Workspace
+from luxel.viewer.web.editing.colour_controls import ColourControls
+from luxel.viewer.web.editing.editor import EarlierEdits
 from luxel.viewer.web.images.stream import ClientStream
 from luxel.viewer.web.numerals import counted
 from luxel.viewer.web.panels.action_message import ActionMessage
+from luxel.viewer.web.panels.enabling import disable
 from luxel.viewer.web.panels.panel import Panel
-from luxel.viewer.web.panels.text import as_text, table
-from luxel.viewer.web.session import Session, StaticSession
+from luxel.viewer.web.panels.text import as_text, day_and_time, table
+from luxel.viewer.web.session import Session
 from luxel.viewer.web.toolbar import ToolbarAction, ToolbarTool
 
 log = logging.getLogger("luxel.viewer")
 
 OFF = "off"
+ACTIONS = (
+    "Delete",
+    "Hide",
+    "Solo",
+    "Invert",
+    "Deselect",
+    "Export",
+    "Undo",
+    "Redo",
+    "Show all",
+)  # on the image
 NO_SETS = "none yet"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 EDITED_SCENE, SELECTION = "edited scene", "selection"
+EARLIER, OTHERS, SAVED = "earlier edits", "other pages", "saved"  # names of bars on the image
+SAVED_SECONDS = 12.0  # for which the last one is there
 
 
 class EditPanel(Panel):
@@ -37,33 +53,36 @@ class EditPanel(Panel):
 
     title = "Edit"
     unfolded = False
+    persisted = ("Selection", "Through", "What", "File name", "Format")
 
     @classmethod
     def available(cls, session: Session) -> bool:
         """For finished scenes of primitives."""
-        return isinstance(session, StaticSession) and session.primitives is not None
+        return session.editable is not None
 
     def build(self, gui: Any, order: float) -> None:
         """Adds the controls."""
-        session = self.page.session
-        assert isinstance(session, StaticSession)
-        self.editor = SceneEditor.of(session)
+        editable = self.page.session.editable
+        assert editable is not None
+        self.editor = SceneEditor.of(editable)
+        self.editor.join(self.page)
+        self._others_closed = False  # whether the bar about other pages was
         self._tool: Tool | None = None
         self._numbers = gui.add_html("")
         self._said = ActionMessage(gui, lambda message: self.page.toolbar.say(message, "error"))
         self._message = self._said.line
         self._build_resume(gui)
-        self._chosen = gui.add_dropdown("Tool", (OFF, *(tool.name for tool in TOOLS)))
         self._mode = gui.add_dropdown("Selection", MODES, hint="How a new selection joins the old one")
-        self._through = gui.add_checkbox(
-            "Through", False, hint="Regions of the image also select primitives that others occlude"
-        )
-        self._build_tools(gui)
         self._build_buttons(gui)
+        with gui.add_folder("Colours", expand_by_default=False):
+            self._needing += ColourControls(gui, self.run).buttons
         with gui.add_folder("Named selections", expand_by_default=False):
             self._build_sets(gui)
         with gui.add_folder("Files", expand_by_default=False):
             self._build_files(gui)
+        # Last, as a choice changes what follows.
+        self._chosen = gui.add_dropdown("Tool", (OFF, *(tool.name for tool in TOOLS)))
+        self._build_tools(gui)
         self._build_shortcuts(self.page.client.gui)
         self._build_toolbar()
         self._chosen.on_update(lambda _: self._choose(self._chosen.value))
@@ -72,6 +91,11 @@ class EditPanel(Panel):
         self.refresh()
 
     def _build_tools(self, gui: Any) -> None:
+        self._through = gui.add_checkbox(
+            *("Through", False),
+            visible=False,
+            hint="Regions of the image also select primitives that others occlude",
+        )
         workspace = Workspace(
             self.page, self.editor, lambda: self._mode.value, lambda: bool(self._through.value), self.guard
         )
@@ -89,23 +113,33 @@ class EditPanel(Panel):
             ("None", Document.select_none),
             ("Invert", Document.invert),
         )
-        self._group(gui, ("Grow", Document.grow), ("Shrink", Document.shrink))
-        self._group(gui, ("Hide", _edit(operations.hide)), ("Show all", _edit(operations.show_all)))
-        self._group(gui, ("Delete", _edit(operations.delete)), ("Crop", _edit(operations.crop)))
+        self._needing = [
+            self._group(gui, ("Grow", Document.grow), ("Shrink", Document.shrink)),
+            self._group(
+                gui,
+                ("Hide", _edit(operations.hide)),
+                ("Delete", _edit(operations.delete)),
+                ("Crop", _edit(operations.crop)),
+            ),
+        ]
+        self._show_all = gui.add_button("Show all")
+        self._show_all.on_click(lambda _: self.run(_edit(operations.show_all)))
         self._undo, self._redo = gui.add_button("Undo"), gui.add_button("Redo")
         self._undo.on_click(lambda _: self.run(Document.undo))
         self._redo.on_click(lambda _: self.run(Document.redo))
 
-    def _group(self, gui: Any, *actions: tuple[str, Callable[[Document], object]]) -> None:
+    def _group(self, gui: Any, *actions: tuple[str, Callable[[Document], object]]) -> Any:
         """Buttons side by side."""
         group = gui.add_button_group("", [label for label, _ in actions])
         group.on_click(lambda _: self.run(dict(actions)[group.value]))
+        return group
 
     def _build_sets(self, gui: Any) -> None:
         name = gui.add_text("Name", "")
         store = gui.add_button("Store selection")
+        self._needing.append(store)
         self._sets = gui.add_dropdown("Stored", (NO_SETS,), disabled=True)
-        buttons = gui.add_button_group("", ["Select", "Remove"])
+        buttons = self._set_buttons = gui.add_button_group("", ["Select", "Remove"], disabled=True)
         store.on_click(
             lambda _: self.run(lambda d: d.apply(operations.store_set(d.state, _checked(name.value))))
         )
@@ -127,43 +161,72 @@ class EditPanel(Panel):
         what = gui.add_dropdown("What", (EDITED_SCENE, SELECTION))
         name = gui.add_text("File name", "edited")
         suffix = gui.add_dropdown("Format", tuple(suffixes), initial_value=".ply")
-        buttons = gui.add_button_group(
-            "", ["Save", "Download"], hint="Save writes a new file in the folder of the run or of the viewer"
+        button = gui.add_button(
+            "Save file",
+            hint="A new file in the folder of the run or of the viewer. Share (Y) sends files to the browser",
         )
-
-        def act() -> None:
-            only = what.value == SELECTION
-            file = _checked(name.value) + suffix.value
-            self.guard(
-                lambda: self.save(file, only) if buttons.value == "Save" else self.download(file, only)
+        self._filed = gui.add_markdown("", visible=False)
+        button.on_click(
+            lambda _: self.guard(
+                lambda: self.save(_checked(name.value) + suffix.value, what.value == SELECTION)
             )
-
-        buttons.on_click(lambda _: act())
+        )
 
     def _build_resume(self, gui: Any) -> None:
         """A button for edits of an earlier session; looking for them reads the complete scene, so in a thread."""
-        button = gui.add_button(
+        self._resume = gui.add_button(
             "Restore edits", visible=False, hint="Edits of an earlier session of this scene"
         )
-
-        def restore() -> None:
-            button.visible = False
-            self.guard(self.editor.resume)
+        self._resume.on_click(lambda _: self.restore())
 
         def look() -> None:
             try:
-                if count := self.editor.resumable():
-                    button.label = f"Restore {count} edit{'s' if count > 1 else ''}"
-                    button.visible = True
+                if (earlier := self.editor.look_for_earlier()) is not None:
+                    self._offer(earlier)
+                    if not earlier.discarded:
+                        self._show_earlier(earlier)
             except Exception:  # the page may be gone
                 log.debug("earlier edits could not be offered", exc_info=True)
 
-        self._resume = button
-        button.on_click(lambda _: restore())
         threading.Thread(target=look, daemon=True).start()
+
+    def _offer(self, earlier: EarlierEdits | None) -> None:
+        """Shows the button for edits of an earlier session, or hides it."""
+        if earlier is not None:
+            kind = "discarded edit" if earlier.discarded else "edit"
+            _set(self._resume, "label", f"Restore {counted(earlier.count, kind + 's')}")
+        _set(self._resume, "visible", earlier is not None)
+
+    def _show_earlier(self, earlier: EarlierEdits) -> None:
+        """Offers edits of an earlier session on the image."""
+        text = f"{counted(earlier.count, 'edits')} of {day_and_time(earlier.changed_at)}, can be restored."
+        buttons = [("Restore", self.restore), ("Discard", lambda: self._ask_to_discard(earlier))]
+        self.page.bars.show(EARLIER, text, buttons)
+
+    def _ask_to_discard(self, earlier: EarlierEdits) -> None:
+        this = "this edit" if earlier.count == 1 else f"these {earlier.count:,} edits"
+        self.page.bars.show(
+            EARLIER,
+            f"Discard {this}? They can be brought back until the scene is edited.",
+            [("Discard them", self._discard), ("Keep them", lambda: self._show_earlier(earlier))],
+        )
+
+    def _discard(self) -> None:
+        def discard() -> None:
+            self.editor.discard_earlier()
+            if (earlier := self.editor.earlier) is not None:
+                text = f"{counted(earlier.count, 'edits')} discarded."
+                self.page.bars.show(EARLIER, text, [("Bring back", self.restore)])
+
+        self.guard(discard)
+
+    def restore(self) -> None:
+        """Makes the edits of an earlier session again, also discarded ones; a failure is shown on the page."""
+        self.guard(self.editor.resume)
 
     def _build_shortcuts(self, gui: Any) -> None:
         """Commands of the page, with keys."""
+        self._commands: list[Any] = []
         for label, key, modifier, action in (
             ("Undo edit", "Z", "cmd/ctrl", Document.undo),
             ("Redo edit", "Z", "cmd/ctrl+shift", Document.redo),
@@ -173,6 +236,7 @@ class EditPanel(Panel):
         ):
             command = gui.add_command(label, hotkey=key, modifier=modifier)
             command.on_trigger(lambda _, action=action: self.run(action))
+            self._commands.append(command)
 
     def _build_toolbar(self) -> None:
         """The tools and what is done with a selection, on the image."""
@@ -214,10 +278,17 @@ class EditPanel(Panel):
         """Nothing to connect: the editor changes what the session shows."""
 
     def detach(self) -> None:
-        """Stops the tool."""
+        """Stops the tool, and takes back what was added outside of the panel."""
         self.editor.forget(self.refresh)
+        self.editor.leave(self.page)
         if self._tool is not None:
             self._tool.stop()
+        for command in self._commands:
+            command.remove()
+        self.page.toolbar.remove(*(tool.name for tool in TOOLS), *ACTIONS)
+        self.page.toolbar.update(selected=0, hidden=0, undo="", redo="")
+        for bar in (EARLIER, OTHERS):
+            self.page.bars.hide(bar)
 
     def _choose(self, name: str) -> None:
         """Starts a tool instead of the active one."""
@@ -225,6 +296,7 @@ class EditPanel(Panel):
             self._tool.show(False)
             self.page.toolbar.left(self._tool.name)
         self._tool = self._tools.get(name)
+        _set(self._through, "visible", self._tool is not None and self._tool.through)
         if self._tool is not None:
             self.page.toolbar.entered(self._tool.name)
             self.guard(lambda tool=self._tool: tool.show(True))
@@ -235,7 +307,12 @@ class EditPanel(Panel):
 
     def guard(self, action: Callable[[], object]) -> None:
         """Runs an action and shows the message of a LuxelError; a success clears the last message."""
-        self._said.guard(action)
+        with self.editor.authored(self.page):
+            self._said.guard(action)
+
+    def stored(self) -> dict[str, Any]:
+        """Radii and ranges of the tools."""
+        return {name: control for tool in self._tools.values() for name, control in tool.stored().items()}
 
     def refresh(self) -> None:
         """Shows the present numbers, what can be undone, and the named selections."""
@@ -255,18 +332,37 @@ class EditPanel(Panel):
             noun=noun,
             undo=undo[-1] if undo else "",
             redo=redo[0] if redo else "",
+            beside=self.editor.is_selected_beside(self.page),
         )
+        self._show_others()
         for button, label, titles in (
             (self._undo, "Undo", list(undo[-1:])),
             (self._redo, "Redo", list(redo[:1])),
         ):
             _set(button, "label", f"{label}: {titles[0]}" if titles else label)
             _set(button, "disabled", not titles)
+        disable(self._needing, not numbers["selected"])
+        disable([self._show_all], not numbers["hidden"])
         self._list(sets)
-        if undo or redo:
-            _set(self._resume, "visible", False)
+        earlier = self.editor.earlier
+        self._offer(earlier)
+        if earlier is None or (earlier.discarded and not self.page.bars.has(EARLIER, "Bring back")):
+            self.page.bars.hide(EARLIER)
         if self._tool is not None:
             self._tool.refresh()
+
+    def _show_others(self) -> None:
+        """Says on the image that another page edits the scene, and shows its selection in another colour."""
+        beside = self.editor.is_selected_beside(self.page)
+        if self.page.stream.settings.foreign_marks != beside:
+            self.page.stream.change(foreign_marks=beside)
+        if not self.editor.is_edited_beside(self.page):
+            self._others_closed = False
+            self.page.bars.hide(OTHERS)
+        elif not self._others_closed:
+            text = "Another page is editing this scene. Selection, edits and undo are those of all pages; "
+            text += "what it selects is blue here."
+            self.page.bars.show(OTHERS, text, closed=lambda: setattr(self, "_others_closed", True))
 
     def _list(self, sets: Sequence[str]) -> None:
         """Lists the named selections; the chosen one stays chosen."""
@@ -274,7 +370,7 @@ class EditPanel(Panel):
         if tuple(self._sets.options) != names:
             self._sets.options = names
             self._sets.value = before if before in names else names[-1]
-            self._sets.disabled = not sets
+            disable((self._sets, self._set_buttons), not sets)
 
     def save(self, file: str, selection: bool = False) -> Path:
         """Writes a new file in the folder of the run, or in the one that the viewer was started in.
@@ -290,7 +386,9 @@ class EditPanel(Panel):
         suffix = Path(file).suffix if known is None else file[-len(known.suffix) :]
         path = unused_path(self.editor.save_folder, file.removesuffix(suffix), suffix)
         count = self.editor.run(lambda document: document.save(path, selection=selection))
-        self._said.say(as_text(f"Saved {counted(count, self.page.session.about.noun)} in {path}"))
+        text = f"Saved {counted(count, self.page.session.about.noun)} in {path}"
+        self._filed.content, self._filed.visible = as_text(text), True
+        self.page.bars.show(SAVED, text + other_name(path.name, file), seconds=SAVED_SECONDS)
         return path
 
     def download(self, file: str, selection: bool = False) -> None:
@@ -306,6 +404,11 @@ class EditPanel(Panel):
         self.page.client.send_file_download(file, content, save_immediately=True)
         self._said.say(as_text(f"Downloaded {file}"))
         self.page.toolbar.say(f"Downloaded {file}")
+
+
+def other_name(name: str, requested: str) -> str:
+    """Why a file was saved under a name instead of another one; empty: it has the one that was asked for."""
+    return "" if name == requested else f", as {requested} exists already"
 
 
 def _edit(operation: Callable[..., Any]) -> Callable[[Document], object]:

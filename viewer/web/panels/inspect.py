@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from luxel.viewer.web.panels.text import table
 from luxel.viewer.web.shading.shading import Sample
 from luxel.viewer.web.toolbar import ToolbarTool
 
+LINE = ("Point", "Depth", "Colour", "Pixel")  # of `click_rows`, on the image
 MARKER = 0.005  # radius of the marker, in distances from the camera
 
 
@@ -41,7 +43,7 @@ class InspectPanel(Panel):
                 "Inspect",
                 "inspect",
                 "i",
-                "Click a point: its coordinates, depth and colour stand in the panel",
+                "Click a point for its coordinates, depth and colour; more is in the panel",
                 lambda: setattr(self._switch, "value", True),
                 lambda: setattr(self._switch, "value", False),
                 group="look",
@@ -64,7 +66,11 @@ class InspectPanel(Panel):
 
     def on_click(self, click: Click) -> None:
         """Shows the numbers of the point, and marks it."""
-        self._numbers.content = table(click_rows(click, self.page.session.about.shift, self._metres()))
+        shift, metres = self.page.session.about.shift, self._metres()
+        rows = click_rows(click, shift, metres, self.page.size)
+        self._numbers.content = table(rows)
+        if self.page.toolbar.active[-1:] == ("Inspect",):
+            self.page.toolbar.say(in_a_line(rows))
         if click.point is None:
             if self._marker is not None:
                 self._marker.visible = False
@@ -76,7 +82,10 @@ class InspectPanel(Panel):
 
 
 def click_rows(
-    click: Click, shift: Shift | None = None, metres: float | None = None
+    click: Click,
+    shift: Shift | None = None,
+    metres: float | None = None,
+    size: tuple[int, int] | None = None,
 ) -> list[tuple[str, str]]:
     """Label and text of what is known of a clicked point.
 
@@ -84,8 +93,10 @@ def click_rows(
         click: its coordinates are those of the scene.
         shift: what was subtracted from large coordinates: those of the capture are shown; None: nothing.
         metres: length of a unit; None: it is not known, and depths are in units alone.
+        size: width and height of the image, in whose pixels the click is given; None: in its own.
     """
-    rows = [("Pixel", "{:.0f}, {:.0f}".format(*click.pixel))]
+    column, row = click.pixel if size is None else (u * n for u, n in zip(click.place, size, strict=True))
+    rows = [("Pixel", f"{int(column)}, {int(row)}")]
     if click.point is not None:
         if shift is None:
             rows.append(("Point", ", ".join(number(value) for value in click.point)))
@@ -96,6 +107,13 @@ def click_rows(
     for sample in (click.sample, *click.sample.others):
         rows += sample_rows(sample, metres)
     return rows
+
+
+def in_a_line(rows: Sequence[tuple[str, str]]) -> str:
+    """The first of each of the labels in LINE, for the line on the image."""
+    texts = dict(reversed(rows))
+    named = [f"{'' if label == 'Colour' else f'{label} '}{texts[label]}" for label in LINE if label in texts]
+    return " · ".join(named)
 
 
 def sample_rows(sample: Sample, metres: float | None = None) -> list[tuple[str, str]]:

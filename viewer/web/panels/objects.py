@@ -24,9 +24,11 @@ from luxel.viewer.web.images.stream import ClientStream, StreamReport
 from luxel.viewer.web.inspection.object_ious import measure_ious, views_with_ids
 from luxel.viewer.web.numerals import counted
 from luxel.viewer.web.panels.action_message import ActionMessage
+from luxel.viewer.web.panels.edit import SAVED, SAVED_SECONDS, other_name
+from luxel.viewer.web.panels.enabling import disable
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import as_text
-from luxel.viewer.web.session import Session, StaticSession
+from luxel.viewer.web.session import Session
 
 NONE = "none yet"
 MEASURE = "Measure IoU"
@@ -39,17 +41,18 @@ class ObjectsPanel(Panel):
 
     title = "Objects"
     unfolded = False
+    persisted = ("What", "Format")
 
     @classmethod
     def available(cls, session: Session) -> bool:
         """For finished scenes of primitives."""
-        return isinstance(session, StaticSession) and session.primitives is not None
+        return session.editable is not None
 
     def build(self, gui: Any, order: float) -> None:
         """Adds the controls."""
-        session = self.page.session
-        assert isinstance(session, StaticSession)
-        self.editor = SceneEditor.of(session)
+        editable = self.page.session.editable
+        assert editable is not None
+        self.editor = SceneEditor.of(editable)
         self._label, self._selected = 0, None
         self._shown: SceneObject | None = None
         self._list = gui.add_html("")
@@ -66,44 +69,51 @@ class ObjectsPanel(Panel):
         self.refresh()
 
     def _build_actions(self, gui: Any) -> None:
-        self._group(
+        choose = self._group(
             gui,
             "Selection: replace, add, subtract or intersect as the Edit panel says. Solo hides everything else",
             ("Select object", lambda d, o: edits.select_object(d, o, self.page.selection_mode)),
             ("Solo", lambda d, o: d.apply(edits.solo_object(d.state, o))),
         )
-        self._group(
+        show = self._group(
             gui,
             "Hidden objects are not rendered, but saved",
             ("Hide object", lambda d, o: d.apply(edits.hide_object(d.state, o))),
             ("Show object", lambda d, o: d.apply(edits.show_object(d.state, o))),
         )
-        self._group(
-            gui,
-            "Show everything brings back all that is hidden. A deleted object stays in the list; undo brings it back",
-            ("Show everything", lambda d, _: d.apply(operations.show_all(d.state))),
-            ("Delete object", lambda d, o: d.apply(edits.delete_object(d.state, o))),
+        self._everything = gui.add_button("Show everything", hint="Brings back all that is hidden")
+        self._everything.on_click(
+            lambda _: self.act(lambda document, _: document.apply(operations.show_all(document.state)))
         )
-        self._group(
+        grow = self._group(
             gui,
             "By the nearest neighbours. Grow takes none from other objects",
             ("Grow object", lambda d, o: d.apply(edits.grow_object(d, o))),
             ("Shrink object", lambda d, o: d.apply(edits.shrink_object(d, o))),
         )
-        self._group(
+        change = self._group(
             gui,
             "What is selected becomes a part of the object, or is no longer one",
             ("Add selection", lambda d, o: d.apply(edits.include_selection(d.state, o))),
             ("Subtract", lambda d, o: d.apply(edits.exclude_selection(d.state, o))),
         )
+        delete = gui.add_button(
+            "Delete object", hint="A deleted object stays in the list; undo brings it back"
+        )
+        delete.on_click(
+            lambda _: self.act(lambda document, o: document.apply(edits.delete_object(document.state, o)))
+        )
         self._new = gui.add_text("New name", "", hint="Of the next object; empty: object-1, object-2, …")
         new = gui.add_button("Add selection as an object")
         new.on_click(lambda _: self._add())
+        self._need_object = [choose, show, grow, delete]
+        self._need_selection, self._need_both = [new], [change]
 
-    def _group(self, gui: Any, hint: str, *actions: tuple[str, Callable[[Document, int], object]]) -> None:
+    def _group(self, gui: Any, hint: str, *actions: tuple[str, Callable[[Document, int], object]]) -> Any:
         """Buttons side by side; each acts on the document and the label of the chosen object."""
         group = gui.add_button_group("", [label for label, _ in actions], hint=hint)
         group.on_click(lambda _: self.act(dict(actions)[group.value]))
+        return group
 
     def _build_entry(self, gui: Any) -> None:
         self._name = gui.add_text("Name", "")
@@ -121,6 +131,7 @@ class ObjectsPanel(Panel):
             document.apply(edits.remove_object(document.state, label, self.editor.voted(label)))
 
         buttons.on_click(lambda _: self.act(apply if buttons.value == "Apply" else remove))
+        self._need_object.append(buttons)
 
     def _build_export(self, gui: Any) -> None:
         scene = self.editor.run(lambda document: document.state.scene)
@@ -132,12 +143,14 @@ class ObjectsPanel(Panel):
             ["Save file", "Download file"],
             hint="Save writes a new file in the folder of the run or of the viewer",
         )
+        self._filed = gui.add_markdown("", visible=False)
 
         def export() -> None:
             write = self.save if buttons.value == "Save file" else self.download
             self.message.guard(lambda: write(suffix.value, what.value == REST))
 
         buttons.on_click(lambda _: export())
+        self._need_object.append(buttons)
 
     def _build_measurement(self, gui: Any) -> None:
         self._views = views_with_ids(self.page.session)
@@ -184,6 +197,7 @@ class ObjectsPanel(Panel):
         """Follows the editor no more, and ends a measurement."""
         self._closed = True
         self.editor.forget(self.refresh)
+        self.page.stream.change(objects=None)
 
     def report(self, report: StreamReport) -> None:
         """Looks now and then whether another program has written objects."""
@@ -191,7 +205,8 @@ class ObjectsPanel(Panel):
 
     def act(self, action: Callable[[Document, int], object]) -> None:
         """Runs an action on the document and the chosen object; a failure is shown on the page."""
-        self.message.guard(lambda: self.editor.run(lambda document: action(document, self._label)))
+        with self.editor.authored(self.page):
+            self.message.guard(lambda: self.editor.run(lambda document: action(document, self._label)))
 
     def _add(self) -> None:
         def add(document: Document, _: int) -> None:
@@ -211,12 +226,12 @@ class ObjectsPanel(Panel):
 
     def refresh(self) -> None:
         """Shows the present objects."""
-        counts, selected, number, basis = self.editor.run(
-            lambda d: (object_counts(d.state), d.selected, d.numbers["selected"], _basis(d))
+        counts, selected, numbers, basis = self.editor.run(
+            lambda d: (object_counts(d.state), d.selected, d.numbers, _basis(d))
         )
         if selected is not self._selected:  # an object that was selected in the image is chosen too
             self._selected = selected
-            self._label = selected_object(counts, number) or self._label
+            self._label = selected_object(counts, numbers["selected"]) or self._label
         names = tuple(count.entry.name for count in counts)
         known = {count.entry.label: count.entry for count in counts}
         if self._label not in known:
@@ -230,6 +245,11 @@ class ObjectsPanel(Panel):
                 _set(self._name, entry.name)
                 _set(self._colour, entry.colour)
         self._shown = entry
+        any_selected = numbers["selected"] > 0
+        disable(self._need_object, not names)
+        disable(self._need_selection, not any_selected)
+        disable(self._need_both, not (names and any_selected))
+        disable([self._everything], not numbers["hidden"])
         problem = self.editor.objects_problem
         same = len(self._measured) == len(basis) and all(map(is_, self._measured, basis))
         ious = self._ious if same else {}
@@ -261,7 +281,9 @@ class ObjectsPanel(Panel):
         stem, rows = self._part(rest)
         path = unused_path(self.editor.save_folder, stem, suffix)
         count = self.editor.run(lambda document: document.save(path, rows=rows(document)))
-        self.message.say(as_text(f"Saved {counted(count, self.page.session.about.noun)} in {path}"))
+        text = f"Saved {counted(count, self.page.session.about.noun)} in {path}"
+        self._filed.content, self._filed.visible = as_text(text), True
+        self.page.bars.show(SAVED, text + other_name(path.name, stem + suffix), seconds=SAVED_SECONDS)
         return path
 
     def download(self, suffix: str, rest: bool = False) -> None:

@@ -26,6 +26,7 @@ class PairPanel(Panel):
     """Shows the two scenes of a `PairSession` under the camera of the page."""
 
     title = "Two scenes"
+    persisted = ("Image", "Line", "Error scale")
 
     @classmethod
     def available(cls, session: Session) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, ClassVar
 
@@ -26,8 +26,10 @@ class Panel:
         unfolded: whether the folder is open at first (where the window is wide enough).
         persisted: labels of controls whose values a browser keeps over reload and reconnect.
         page: the page that the panel belongs to.
+        folder: viser's handle of the folder that holds the controls; None: there is none.
     """
 
+    folder: Any = None
     title: ClassVar[str] = ""
     unfolded: ClassVar[bool] = True
     persisted: ClassVar[tuple[str, ...]] = ()
@@ -55,6 +57,10 @@ class Panel:
             stream: renders the page; takes `DisplaySettings` and the playback time.
         """
 
+    def stored(self) -> Mapping[str, Any]:
+        """Controls that a browser keeps beside those in ``persisted``, by names that are unique in the panel."""
+        return {}
+
     def report(self, report: StreamReport) -> None:
         """Called with frame rate, image size, errors and time of the page's images."""
 
@@ -65,8 +71,11 @@ class Panel:
     def on_click(self, click: Click) -> None:
         """Called with a click on the image, while the panel listens."""
 
+    def fit(self) -> None:
+        """Called when other panels of the page have come or are about to go."""
+
     def detach(self) -> None:
-        """Called when the page is closed."""
+        """Called when the page is closed, and before the panel is removed from it."""
 
 
 class SharedPanel:
@@ -104,15 +113,45 @@ AnyPanel = type[Panel] | type[SharedPanel]
 def open_page_panels(panels: Sequence[AnyPanel], page: Page) -> list[Panel]:
     """Builds the panels of a page in the order of the list, and connects them with its reports."""
     built: list[Panel] = []
+    fit_page_panels(panels, page, built)
+    return built
+
+
+def fit_page_panels(panels: Sequence[AnyPanel], page: Page, built: list[Panel]) -> bool:
+    """Removes the panels of a page that are no longer available, and builds those that have become so.
+
+    Args:
+        panels: in their order.
+        page: whose panels they are.
+        built: those that the page has; changed in place.
+
+    Returns:
+        Whether there was anything to do.
+    """
+    page_kinds = [kind for kind in panels if issubclass(kind, Panel) and kind.available(page.session)]
+    gone = [panel for panel in built if type(panel) not in page_kinds]
+    built[:] = [panel for panel in built if panel not in gone]
+    for panel in built if gone else ():
+        panel.fit()
+    for panel in gone:
+        page.forget_report(panel.report)
+        panel.detach()
+        if panel.folder is not None:
+            panel.folder.remove()
+    come: list[Panel] = []
     for order, kind in enumerate(panels):
-        if issubclass(kind, Panel) and kind.available(page.session):
+        if kind in page_kinds and not any(type(panel) is kind for panel in built):
             panel = kind(page)
             if _build(panel, page.client.gui, float(order), page.roomy):
-                built.append(panel)
-    for panel in built:
+                come.append(panel)
+    for panel in come:
         panel.attach(page.stream)
         page.on_report(panel.report)
-    return built
+    known = list(built)
+    built.extend(come)
+    for panel in known if come else ():
+        panel.fit()
+    return bool(gone or come)
 
 
 def open_shared_panels(panels: Sequence[AnyPanel], session: Session, gui: Any) -> list[SharedPanel]:
@@ -133,6 +172,8 @@ def _build(panel: Panel | SharedPanel, gui: Any, order: float, roomy: bool = Tru
     try:
         with folder or nullcontext():
             panel.build(gui, order)
+        if isinstance(panel, Panel):
+            panel.folder = folder
     except Exception:  # a tool that fails must not end the page
         log.exception("The panel %s could not be built and is left out.", type(panel).__name__)
         if folder is not None:

@@ -39,7 +39,7 @@ class PlotsPanel(SharedPanel):
     @classmethod
     def available(cls, session: Session) -> bool:
         """Where a training writes to a run folder."""
-        return session.trains and session.folder is not None
+        return session.has_training and session.folder is not None
 
     def build(self, gui: Any, order: float) -> None:
         """Adds the plots."""

@@ -46,7 +46,7 @@ class RulerPanel(Panel):
 
     title = "Ruler"
     unfolded = False
-    persisted = ("Show rulers",)
+    persisted = ("Show rulers", "Handles", "Unit")
 
     @classmethod
     def available(cls, session: Session) -> bool:

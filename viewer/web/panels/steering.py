@@ -25,6 +25,7 @@ COMMON = {
 LEFT_OUT = {"steps_by_size", "seed", "batch"}  # numbers that make another run of it
 GROUPS = ("rates", "loss", "strategy", "checkpoints")
 NONE = "none"
+QUESTION = "End the training now? It is evaluated and saved, and can be trained longer afterwards."
 
 
 class SteeringPanel(SharedPanel):
@@ -36,19 +37,48 @@ class SteeringPanel(SharedPanel):
     @classmethod
     def available(cls, session: Session) -> bool:
         """Where a run of primitives or a field is being trained."""
-        return session.trains and hasattr(getattr(session, "trainer", None), "between_steps")
+        return session.has_training and hasattr(getattr(session, "trainer", None), "between_steps")
 
     def build(self, gui: Any, order: float) -> None:
         """Adds the controls."""
-        self._run = cast(Any, self.session).trainer
-        buttons = gui.add_button_group(
+        buttons = self._buttons = gui.add_button_group(
             "Run", ("One step", "Save", "End"), hint="One step and pause; write a checkpoint; end the run now"
         )
         buttons.on_click(lambda _: self._press(str(buttons.value)))
+        self._question = gui.add_markdown(QUESTION, visible=False)
+        self._answers = gui.add_button_group("Sure?", ("End training", "Go on"), visible=False)
+        self._answers.on_click(lambda _: self._answer(str(self._answers.value)))
         self._option = self._value = None
+        self._controls: list[Any] = [buttons]
         if hasattr(self._run, "reconfigure"):
             self._build_options(gui)
         self._note = gui.add_markdown("")
+        self._ended = False
+
+    @property
+    def _run(self) -> Any:
+        """The trainer, another one where the run is trained longer."""
+        return cast(Any, self.session).trainer
+
+    def refresh(self) -> None:
+        """Hides what can no longer do anything when the training has ended, and shows it again when it goes on."""
+        ended = bool(self.session.status().get("reason"))
+        if ended == self._ended:
+            return
+        self._ended = ended
+        for control in self._controls:
+            control.visible = not ended
+        self._ask(False)
+        self._note.content = "The training has ended." if ended else ""
+
+    def _ask(self, on: bool) -> None:
+        self._question.visible = self._answers.visible = on
+
+    def _answer(self, answer: str) -> None:
+        self._ask(False)
+        if answer == "End training":
+            self._run.request_stop()
+            self._note.content = "The run ends after the present step."
 
     def _build_options(self, gui: Any) -> None:
         values = options_of(self._run.config.to_dict())
@@ -61,6 +91,7 @@ class SteeringPanel(SharedPanel):
         self._all.on_update(lambda _: self._offer())
         self._option.on_update(lambda _: self._show_value())
         apply.on_click(lambda _: self._apply())
+        self._controls += [self._option, self._all, self._value, apply]
 
     def _offer(self) -> None:
         """Offers the common options, or these and all others; one that is no longer offered is left."""
@@ -78,10 +109,10 @@ class SteeringPanel(SharedPanel):
     def _press(self, button: str) -> None:
         """Does what a button says, and tells the result."""
         run = self._run
+        self._ask(button == "End")
         actions: dict[str, Callable[[], str]] = {
             "One step": lambda: run.step_once() or "",
             "Save": lambda: saved(run.between_steps(run.save_checkpoint).result(PATIENCE)),
-            "End": lambda: run.request_stop() or "The run ends after the present step.",
         }
         self._tell(actions.get(button, lambda: ""))
 

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
+from datetime import datetime
+
+MONTHS = (
+    *("January", "February", "March", "April", "May", "June", "July"),
+    *("August", "September", "October", "November", "December"),
+)
 
 
 def table(rows: Sequence[tuple[str, str]]) -> str:
@@ -27,6 +33,23 @@ def clock(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def day_and_time(then: float, now: float | None = None) -> str:
+    """A moment such as "today, 9:05", "yesterday, 17:42", "3 November, 17:42" or "3 November 2024, 17:42".
+
+    Args:
+        then: seconds since 1970.
+        now: likewise; None: the present.
+    """
+    moment = datetime.fromtimestamp(then)
+    today = (datetime.now() if now is None else datetime.fromtimestamp(now)).date()
+    days = (today - moment.date()).days
+    date = f"{moment.day} {MONTHS[moment.month - 1]}" + (
+        f" {moment.year}" if moment.year != today.year else ""
+    )
+    day = {0: "today", 1: "yesterday"}.get(days, date)
+    return f"{day}, {moment.hour}:{moment.minute:02d}"
 
 
 def as_text(message: str, limit: int = 400) -> str:

@@ -38,6 +38,7 @@ def film_frame(
     Raises:
         LuxelError: the scene has no such output, or no alpha.
     """
+    settings = replace(settings, backdrop=None)
     unmarked = scene.part(Unmarked)
     scene = scene if unmarked is None else unmarked.scene
     painter = None if settings.painter is None else settings.painter.in_films()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import cv2
@@ -18,7 +18,7 @@ from luxel.render.primitives import Parameters
 from luxel.render.raster.primitive_scene import ROWS, layers_of
 from luxel.render.raster.rasterize import rasterize
 from luxel.render.scene import About, Draw, Scene
-from luxel.viewer.web.session import class_of_primitives
+from luxel.viewer.web.session import ForeignMarks, class_of_primitives
 from luxel.viewer.web.shading.emptiness import is_empty, why_empty, write_on
 from luxel.viewer.web.shading.legend import Caption, Legend, false_colour, legend_of, spread
 from luxel.viewer.web.shading.object_colours import ObjectSource, label_frame, shade_objects
@@ -154,6 +154,8 @@ class DisplaySettings:
     Args:
         output: one of OUTPUTS.
         background: colour in [0, 1] behind the scene.
+        backdrop: what pages show behind the scene instead, see `luxel.viewer.web.shading.backdrop`; None: nothing else.
+            Films, still images and comparisons with photographs have the background.
         near, far: clipping distances, capture units.
         splat_scale: multiplies the size of every primitive.
         antialiased: compensate opacity for the screen-space dilation (Mip-Splatting), where the scene has that.
@@ -164,10 +166,12 @@ class DisplaySettings:
         seen: counts the training views that see a surface; None: there are none.
         objects: has the objects of the scene; None: it cannot have any.
         overlay: how much of the objects' colours is shown over those of the scene, 0 to 1.
+        foreign_marks: show what is selected as the selection of another page.
     """
 
     output: str = "colour"
     background: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    backdrop: tuple[float, float, float] | None = None
     near: float = 0.01
     far: float = 1e10
     splat_scale: float = 1.0
@@ -179,6 +183,11 @@ class DisplaySettings:
     seen: VisibilityCounter | None = None
     objects: ObjectSource | None = None
     overlay: float = OVERLAY
+    foreign_marks: bool = False
+
+    def on_page(self) -> DisplaySettings:
+        """With what pages show behind the scene as the background."""
+        return self if self.backdrop is None else replace(self, background=self.backdrop, backdrop=None)
 
 
 class Painter(Protocol):
@@ -298,10 +307,13 @@ def draw(scene: Scene, camera: Camera, settings: DisplaySettings) -> tuple[Tenso
         LuxelError: the scene has no such output.
     """
     require_output(scene, settings)
+    if settings.foreign_marks and (marked := scene.part(ForeignMarks)) is not None:
+        scene = marked.scene
     if settings.painter is not None:
         painted = settings.painter.paint(scene, camera, settings)
         if painted is not None:
             return painted
+    settings = settings.on_page()
     with torch.no_grad():
         frame, background = render_output(scene, camera, settings)
         rgb, caption = output_named(settings.output).shade(frame, background)
@@ -348,6 +360,7 @@ def sample(scene: Scene, camera: Camera, settings: DisplaySettings, column: int,
         sampled = settings.painter.sample(scene, camera, settings, column, row)
         if sampled is not None:
             return sampled
+    settings = settings.on_page()
     with torch.no_grad():
         frame, _ = render_frame(scene, camera, settings, Output(_colour, "", (*DEPTH, *ROWS)))
         red, green, blue = frame.rgb[row, column].clamp(0, 1).tolist()

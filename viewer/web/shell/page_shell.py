@@ -11,11 +11,16 @@ from luxel.viewer.web.images.stream import StreamReport
 from luxel.viewer.web.navigate import MAX_SIDE
 from luxel.viewer.web.page import Page
 from luxel.viewer.web.panels.panel import Panel
+from luxel.viewer.web.share.share_messages import ShareMessage
 from luxel.viewer.web.shell.messages import (
     ActionMessage,
+    BarMessage,
     DivideMessage,
+    EndMessage,
     FocusMessage,
+    HoverMessage,
     PressMessage,
+    SchemeMessage,
     SeekMessage,
     SetMessage,
     ShellMessage,
@@ -41,14 +46,37 @@ class PageShell:
 
     def __init__(self, page: Page, panels: Sequence[Panel]) -> None:
         self._page = page
-        self._controls = stored_controls(page.client.gui, panels)
+        self._panels = panels
+        self._controls: dict[str, Any] = {}
+        self._of_tools: set[str] = set()  # hidden unless their tool is active
         self._send: Send = _discard
         self._state: dict[str, Any] = {}
-        for handle in self._controls.values():
-            handle.on_update(lambda _: self._send({"type": "values", "values": self.values()}))
+        self._follow_controls()
         page.on_report(self.report)
         page.toolbar.on_change(self._show_toolbar)
         page.divider.on_change(self._show_divider)
+        page.marks.on_change(self._show_marks)
+        page.bars.on_change(self._show_bars)
+        page.end_card.on_change(self._show_end)
+
+    def _follow_controls(self) -> None:
+        """Finds the retained controls, and follows those that are new."""
+        tools = {f"{p.title}/{name}": each for p in self._panels for name, each in p.stored().items()}
+        self._of_tools = set(tools)
+        stored = stored_controls(self._page.client.gui, self._panels)
+        known, self._controls = self._controls, {**stored, **tools}
+        for name, handle in self._controls.items():
+            if known.get(name) is not handle:
+                handle.on_update(lambda _: self._send({"type": "values", "values": self.values()}))
+
+    def fit(self) -> None:
+        """Sends what the page offers now, as panels have come or gone or the training has ended."""
+        self._follow_controls()
+        hello = self.hello()
+        fields = ("trains", "outputs", "values", "toolbar", "commands")
+        self._send({"type": "offer", **{name: hello[name] for name in fields}})
+        self._show_toolbar()
+        self._show_end()
 
     def connect(self, send: Send) -> None:
         """Sends through ``send`` from now on, first what the page needs to know."""
@@ -56,6 +84,10 @@ class PageShell:
         send(self.hello())
         self._show_toolbar()
         self._show_divider()
+        self._show_end()
+        self._page.share.connect(send)
+        self._show_marks()
+        self._show_bars()
         self._state = {}
         self.report(self._page.stream.last_report)
 
@@ -65,10 +97,20 @@ class PageShell:
     def _show_divider(self) -> None:
         self._send({"type": "divider", **self._page.divider.state()})
 
+    def _show_end(self) -> None:
+        self._send({"type": "end", **self._page.end_card.state()})
+
+    def _show_marks(self) -> None:
+        self._send({"type": "marks", **self._page.marks.state()})
+
+    def _show_bars(self) -> None:
+        self._send({"type": "bars", **self._page.bars.state()})
+
     def disconnect(self, send: Send) -> None:
         """Stops sending through ``send``."""
         if self._send is send:
             self._send = _discard
+            self._page.share.disconnect()
 
     def values(self) -> dict[str, Any]:
         """The retained controls by name, their values as JSON has them."""
@@ -129,11 +171,22 @@ class PageShell:
             if not (message.double and self._page.clickable):
                 self._page.focus(message.u, message.v)
         elif isinstance(message, ToolMessage):
-            self._page.toolbar.choose(message.name)
+            toolbar = self._page.toolbar
+            (toolbar.resume if message.on else toolbar.choose)(message.name)
         elif isinstance(message, PressMessage):
             self._page.toolbar.run(message.name)
+        elif isinstance(message, ShareMessage):
+            self._page.share.receive(message)
         elif isinstance(message, DivideMessage):
             self._page.divider.move(message.value)
+        elif isinstance(message, EndMessage):
+            self._page.end_card.press(message.name, message.value)
+        elif isinstance(message, SchemeMessage):
+            self._page.follow_scheme(message.dark)
+        elif isinstance(message, HoverMessage):
+            self._page.marks.hover(message.u, message.v)
+        elif isinstance(message, BarMessage):
+            self._page.bars.press(message.name, message.button, message.label)
         elif isinstance(message, ActionMessage):
             self._act(message.name)
 
@@ -142,7 +195,7 @@ class PageShell:
         if handle is None:
             return
         try:
-            checked = checked_value(handle, value)
+            checked = checked_value(handle, value, hidden=name in self._of_tools)
         except Refused as refused:
             log.debug("A stored value of %s was refused: %s.", name, refused)
             self._send({"type": "values", "values": self.values()})

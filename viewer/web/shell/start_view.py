@@ -11,6 +11,7 @@ import numpy as np
 
 from luxel.viewer.web.navigate import WIDENED_FOV, SceneExtent, first_pose, orbit_point, upright
 from luxel.viewer.web.session import Session
+from luxel.viewer.web.shading.backdrop import Colour, backdrop
 
 STATIC = Path(__file__).with_name("static")
 # Before the first image is asked for, as the width of a phone's window is unknown until then.
@@ -33,7 +34,7 @@ def start_of(session: Session, extent: SceneExtent) -> dict[str, object]:
     Returns:
         ``scene``: `scene_key`; ``position``, ``target``, ``up`` [3] and ``half``, the tangent of half the field
         of view, of the first pose; ``own``: its width by its height; ``widened``: the tangent that it is widened to;
-        ``background``: of the image, as CSS has colours.
+        ``background``: of the image, as CSS has colours, and ``dark``: where the colours of the page are dark.
     """
     pose = first_pose(session.views, extent)
     return {
@@ -43,9 +44,14 @@ def start_of(session: Session, extent: SceneExtent) -> dict[str, object]:
         "up": upright(pose.rotation, extent.up).tolist(),
         "half": math.tan(0.5 * pose.fov_y),
         "own": pose.width / pose.height if session.views else 1.0,
-        "background": f"rgb({', '.join(str(round(255 * part)) for part in session.background)})",
+        "background": _css(session.background),
+        "dark": _css(backdrop(session, True) or session.background),
         "widened": math.tan(0.5 * WIDENED_FOV),
     }
+
+
+def _css(colour: Colour) -> str:
+    return f"rgb({', '.join(str(round(255 * part)) for part in colour)})"
 
 
 def scene_key(session: Session, extent: SceneExtent) -> str:

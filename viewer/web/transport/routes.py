@@ -33,15 +33,18 @@ MODULES = (
     *("camera", "canvas", "client", "video"),
     *(
         "divider",
+        "end-card",
         "focus",
         "folders",
         "help",
         "icons",
+        "image-bar",
         "keep",
         "keys",
         "link",
         "mend",
         "page",
+        "share",
         "status",
         "toolbar",
     ),
@@ -98,6 +101,7 @@ class Routes:
         images: functions that make JPEG files, by path; each takes the query of the request and returns None while
             there is no image yet, raises ValueError for another query and LookupError if there will be none.
         head: HTML that comes before our scripts in the head of viser's page.
+        answers: functions that answer requests for paths, by what these begin with.
     """
 
     def __init__(
@@ -107,9 +111,11 @@ class Routes:
         folders: Sequence[Path] = (),
         images: Mapping[str, Callable[[str], bytes | None]] | None = None,
         head: bytes = b"",
+        answers: Mapping[str, Callable[[str], Response]] | None = None,
     ) -> None:
         self._head = head + SCRIPTS
         self._images = dict(images or {})
+        self._answers = dict(answers or {})
         self._handlers = {STREAM_PATH: streams, **(handlers or {})}
         # A fixed list: a request never becomes the name of a file.
         self._files = {
@@ -133,6 +139,10 @@ class Routes:
             path, query = urlsplit(request.path)[2:4]
             if request.headers.get("Upgrade", "").lower() == "websocket":
                 return None if path in self._handlers else inner(connection, request)
+            if answer := next(
+                (self._answers[start] for start in self._answers if path.startswith(start)), None
+            ):
+                return answer(path)
             if path.startswith(PREFIX):
                 return self._image(path, query) if path in self._images else self._file(path, request)
             response = inner(connection, request)

@@ -31,6 +31,7 @@ from luxel.render.train.densify.split import SplitStrategy
 from luxel.render.train.memory import plan as memory_plan
 from luxel.render.train.start import scene_extent
 from luxel.render.train.step.schedules import Window, halvings, morton_order, sh_degree
+from luxel.render.train.step.timeline import Timeline
 
 
 def test_exponential_by_hand() -> None:
@@ -43,6 +44,16 @@ def test_sh_degree_ramp() -> None:
     assert [sh_degree(s, 30_000, 1000, 3) for s in (0, 999, 1000, 2000, 3000, 9000)] == [0, 0, 1, 2, 3, 3]
     assert [sh_degree(s, 700, 1000, 3) for s in (0, 99, 100, 250, 300, 699)] == [0, 0, 1, 2, 3, 3]
     assert sh_degree(5000, 30_000, 1000, 1) == 1 and sh_degree(0, 30_000, 0, 3) == 3
+
+
+def test_a_longer_run_keeps_the_sh_degree_that_it_has_reached() -> None:
+    def degrees(steps: int, reached: int) -> list[int]:
+        config = TrainConfig(steps=steps, sh_every=1000, init=Init(sh_degree=2))
+        timeline = Timeline(config, 1.0, 0, "black", lambda: 0.0, reached)
+        return [timeline.at(step).sh_degree for step in (600, 1200, 2000)]
+
+    assert degrees(4000, 0) == [1, 2, 2] and degrees(6000, 0) == [0, 1, 2]
+    assert degrees(6000, 2) == [2, 2, 2] and degrees(6000, 3) == [2, 2, 2]
 
 
 def test_resolution_comes_in_equal_parts() -> None:

@@ -25,11 +25,13 @@ class Stages:
 
     Args:
         placed: number of images that mapping places, by the name of the database; 0: there is no model.
+        joined: number of images of the model joined of parts; 0: no part can be aligned.
     """
 
     placed: dict[str, int]
     turntable: object | None = None
     only_turned: tuple[bool, ...] = (False, False)
+    joined: int = 0
     matched: list[Path] = field(default_factory=list)
 
     def run(self, monkeypatch: pytest.MonkeyPatch, count: int = 20) -> subject._Mapped:
@@ -40,6 +42,9 @@ class Stages:
         monkeypatch.setattr(subject, "only_turned", lambda rest: next(turned))
         monkeypatch.setattr(subject, "match_affine", lambda *rest: self.matched.append(rest[3]))
         monkeypatch.setattr(subject, "_candidates", self._candidates)
+        monkeypatch.setattr(subject, "stored_models", lambda *rest: [])
+        monkeypatch.setattr(subject, "join_models", lambda *rest: "joined" if self.joined else None)
+        monkeypatch.setattr(subject, "_scored", self._scored)
         inputs = subject._Inputs(None, Path("work"), ["x"] * count, Path("work/database.db"))
         return subject._mapped(inputs, "capture", lambda stage, share: None)
 
@@ -49,6 +54,9 @@ class Stages:
         placed = self.placed.get(inputs.database.name, 0)
         score = ModelScore("incremental" + note, len(inputs.names), placed, 0.5, 200.0, 4.0, 30, 1.0)
         return [(score, inputs.database.name, np.zeros(0))] if placed else []
+
+    def _scored(self, name: str, model: object, count: int, verified: VerifiedPairs) -> subject.Candidate:
+        return ModelScore(name, count, self.joined, 0.5, 200.0, 4.0, 30, 1.0), model, np.zeros(0)
 
 
 def test_sure_poses_are_used_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,3 +97,12 @@ def test_many_images_are_not_matched_again(monkeypatch: pytest.MonkeyPatch) -> N
     stages = Stages({"database.db": 6, "affine.db": 150})
     mapped = stages.run(monkeypatch, count=EXHAUSTIVE_UP_TO + 1)
     assert mapped.best and mapped.best[0].registered == 6 and not stages.matched
+
+
+@pytest.mark.parametrize(("joined", "used"), [(18, "joined"), (9, "affine.db")])
+def test_joined_parts_are_used_where_they_are_better(
+    joined: int, used: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mapped = Stages({"affine.db": 12}, joined=joined).run(monkeypatch)
+    assert mapped.best and mapped.best[1] == used
+    assert [score.mapping for score, *_ in mapped.candidates] == ["incremental, slanted", "joined, slanted"]

@@ -63,3 +63,30 @@ def test_steered_from_outside_it_ends_like_on_the_command_line(toy_capture: Path
     for name, tensor in states[0].tensors.items():
         assert tensor.equal(states[1].tensors[name]), name
     assert (folder / "scene.ply").read_bytes() == (twin / "scene.ply").read_bytes()
+
+
+@pytest.mark.slow
+def test_a_training_that_is_killed_before_it_saves_leaves_its_last_scene(
+    toy_capture: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    training = Running("train", str(toy_capture), "--run", str(folder), "--steps", "1000000", *OPTIONS)
+    view = None
+    try:
+        connection = attached(folder)
+        view = Running("view", str(folder), "--port", "0", "--device", "cpu")
+        url = view.wait_for(r"viewer: (\S+)")[1]
+        view.wait_for("is training")
+        time.sleep(1.5)  # for the first copy
+        assert connection.request("status")["step"] > 0 and not list(folder.glob("scene.ply"))
+        training.process.kill()
+        training.process.wait()
+        view.wait_for(r"before it saved anything. This is its scene of step [\d,]+, as it was received last")
+        view.wait_for(rf"^viewer: {url}$(?s:.*)^viewer: {url}$")
+        with urllib.request.urlopen(url, timeout=20) as answer:
+            assert b"<html" in answer.read().lower()
+        assert "its scene stays" not in view.text and view.end(signal.SIGINT) == 0
+    finally:
+        for one in (training, view):
+            if one is not None:
+                one.process.kill()

@@ -81,7 +81,7 @@ def test_pause_of_all_pages_survives_messages_that_replace_its_properties(
         ("Near", 0, 1e-4),
         ("Output", "depth", "depth"),
         ("Antialiased", True, True),
-        ("Background", [300, -4, 7.4], (255, 0, 7)),
+        ("Background colour", [300, -4, 7.4], (255, 0, 7)),
     ],
 )
 def test_values_are_clamped_to_the_range_of_their_control(
@@ -106,9 +106,9 @@ def test_values_are_clamped_to_the_range_of_their_control(
         ("Output", 3),
         ("Antialiased", 1),
         ("Antialiased", "yes"),
-        ("Background", [1, 2]),
-        ("Background", [1, 2, math.nan]),
-        ("Background", "red"),
+        ("Background colour", [1, 2]),
+        ("Background colour", [1, 2, math.nan]),
+        ("Background colour", "red"),
         ("Up", ["+x"]),
         ("Pause training", False),
         ("Keyframe", "1"),

@@ -1,8 +1,7 @@
-"""Camera paths on the page: keyframes edited and opened, and videos rendered beside the pages."""
+"""Camera paths on the page: keyframes edited and opened, and films of them."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from page_driver import at_rest, ball, drag, newest_client, ring, until
-from shown import PathVideo, StaticSession, ViewerApp, draw, scene_of, side_of
+from shown import StaticSession, ViewerApp, draw, scene_of, side_of, write_page_film
 
 from luxel.render.errors import LuxelError
 from luxel.render.geometry.camera import Camera
@@ -110,32 +109,20 @@ def test_cameras_keep_their_vertical_field_of_view_in_another_size() -> None:
     assert [(c.width, c.height) for c in resized([camera], height=60)] == [(80, 60)]
 
 
-def video(session: StaticSession, file: Path, render: Callable[..., Any] = rasterize, count: int = 6):
-    ended, shares = threading.Event(), []
-
-    def changed(job: PathVideo) -> None:
-        shares.append(job.share)
-        if job.state != "rendering":
-            ended.set()
-
-    job = PathVideo(session, render, CameraPath(cameras(count), 10.0), DisplaySettings(), file, changed)
-    return job, ended, shares
-
-
-def test_a_video_shows_the_path(tmp_path: Path) -> None:
+def test_a_film_shows_the_path(tmp_path: Path) -> None:
     av = pytest.importorskip("av", reason="video test not run: no PyAV")
-    job, ended, shares = video(StaticSession(ball()), tmp_path / "path.mp4")
-    job.start()
-    assert ended.wait(60) and job.state == "done", job.message
-    assert shares[:-1] == pytest.approx([i / 6 for i in range(1, 7)]) and job.frames == 6
-    with av.open(str(tmp_path / "path.mp4")) as film:
+    shares: list[float] = []
+    path, file = CameraPath(cameras(6), 10.0), tmp_path / "path.mp4"
+    frames = write_page_film(StaticSession(ball()), rasterize, path, DisplaySettings(), file, shares.append)
+    assert frames == 6 and shares == pytest.approx([i / 6 for i in range(1, 7)])
+    with av.open(str(file)) as film:
         stream = film.streams.video[0]
         assert (stream.width, stream.height, float(stream.average_rate)) == (32, 24, 10.0)
-        frames = [frame.to_ndarray(format="rgb24").astype(float) for frame in film.decode(stream)]
-    assert len(frames) == 6
-    for frame, camera in zip(frames, cameras(6), strict=True):
+        images = [frame.to_ndarray(format="rgb24").astype(float) for frame in film.decode(stream)]
+    assert len(images) == 6
+    for image, camera in zip(images, cameras(6), strict=True):
         expected = rasterize(ball(), camera).rgb.clamp(0, 1).numpy() * 255
-        assert np.abs(frame - expected).mean() < 12, "not this camera, beyond what compression changes"
+        assert np.abs(image - expected).mean() < 12, "not this camera, beyond what compression changes"
 
 
 def test_a_film_has_no_marks_of_tools(tmp_path: Path) -> None:
@@ -166,14 +153,13 @@ def test_a_film_has_no_marks_of_tools(tmp_path: Path) -> None:
     assert np.abs(filmed() - rest).max() <= 1
 
 
-def test_a_video_of_a_page_with_a_selection_shows_the_scene(tmp_path: Path) -> None:
+def test_a_film_of_a_page_with_a_selection_shows_the_scene(tmp_path: Path) -> None:
     """Each frame of the film is nearer to the scene than to the image of the page."""
     av = pytest.importorskip("av", reason="video test not run: no PyAV")
     session = StaticSession(ball())
     SceneEditor(session, tmp_path / "edits").run(lambda document: document.select(torch.arange(250) < 250))
-    job, ended, _ = video(session, tmp_path / "path.mp4", None, count=3)
-    job.start()
-    assert ended.wait(60) and job.state == "done", job.message
+    path = CameraPath(cameras(3), 10.0)
+    write_page_film(session, None, path, DisplaySettings(), tmp_path / "path.mp4")
     with av.open(str(tmp_path / "path.mp4")) as film:
         frames = [frame.to_ndarray(format="rgb24").astype(float) for frame in film.decode(video=0)]
     for frame, camera in zip(frames, cameras(3), strict=True):
@@ -212,45 +198,25 @@ def test_a_scene_without_alpha_has_no_transparent_image() -> None:
         film_frame(scene, cameras(1)[0], DisplaySettings(), transparent=True)
 
 
-def test_a_cancelled_or_failed_video_leaves_no_file(tmp_path: Path) -> None:
+def test_a_cancelled_or_failed_film_leaves_no_file(tmp_path: Path) -> None:
     pytest.importorskip("av", reason="video test not run: no PyAV")
-    job, ended, _ = video(StaticSession(ball()), tmp_path / "path.mp4", count=5000)
-    job.start()
-    job.cancel(wait=60)
-    assert ended.wait(60) and job.state == "cancelled" and job.frames < 5000
+    session, path, file = StaticSession(ball()), CameraPath(cameras(50), 10.0), tmp_path / "path.mp4"
+    shares: list[float] = []
+
+    def cancelled(share: float) -> None:
+        shares.append(share)
+        raise KeyError("cancelled")
+
+    with pytest.raises(KeyError):
+        write_page_film(session, rasterize, path, DisplaySettings(), file, cancelled)
+    assert shares == [1 / 50]
 
     def broken(*_: Any, **__: Any) -> Any:
         raise LuxelError("the kernel tripped.")
 
-    job, ended, _ = video(StaticSession(ball()), tmp_path / "path.mp4", broken)
-    job.start()
-    assert ended.wait(60) and job.state == "failed" and "tripped" in job.message
+    with pytest.raises(LuxelError, match="tripped"):
+        write_page_film(session, broken, path, DisplaySettings(), file)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_two_videos_at_once_get_two_names(tmp_path: Path) -> None:
-    """The second one begins and ends while the first one encodes; what is there already stays."""
-    pytest.importorskip("av", reason="video test not run: no PyAV")
-    (tmp_path / "path.mp4").write_bytes(b"an earlier video")
-    inner: list[PathVideo] = []
-
-    def changed(job: PathVideo) -> None:
-        if job.frames == 3 and not inner:
-            second, ended, _ = video(StaticSession(ball()), tmp_path / "path.mp4", count=2)
-            inner.append(second)
-            second.start()
-            assert ended.wait(60)
-
-    path = CameraPath(cameras(6), 10.0)
-    first = PathVideo(
-        StaticSession(ball()), rasterize, path, DisplaySettings(), tmp_path / "path.mp4", changed
-    )
-    first.start()
-    first._thread.join(60)
-    assert (first.state, inner[0].state) == ("done", "done"), first.message
-    assert (inner[0].file, first.file) == (tmp_path / "path-2.mp4", tmp_path / "path-3.mp4")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["path-2.mp4", "path-3.mp4", "path.mp4"]
-    assert (tmp_path / "path.mp4").read_bytes() == b"an earlier video"
 
 
 def test_a_saved_path_takes_no_name_of_a_link(app: ViewerApp, tmp_path: Path) -> None:
@@ -261,7 +227,7 @@ def test_a_saved_path_takes_no_name_of_a_link(app: ViewerApp, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_a_path_is_drawn_and_its_video_arrives_on_the_page(
+def test_a_path_is_drawn_and_its_film_arrives_on_the_page(
     open_page: Callable[..., Any], tmp_path: Path
 ) -> None:
     pytest.importorskip("av", reason="video test not run: no PyAV")
@@ -286,6 +252,9 @@ def test_a_path_is_drawn_and_its_video_arrives_on_the_page(
         page.mouse.wheel(0, 2000)
         page.screenshot(path=tmp_path / "path.png")
         with page.expect_download(timeout=60_000) as download:
-            page.get_by_role("button", name="Render video").click()
-        assert download.value.suggested_filename == "path.mp4"
+            page.get_by_role("button", name="Film …").click()
+            menu = page.get_by_role("dialog", name="Share")
+            menu.get_by_role("button", name="Make film").click()
+            menu.get_by_role("button", name="Download: film.mp4").click(timeout=60_000)
+        assert download.value.suggested_filename == "film.mp4"
         assert Path(download.value.path()).stat().st_size > 1000

@@ -20,7 +20,8 @@ from luxel.viewer.web.app import OpenPage
 from luxel.viewer.web.editing import editor as editing
 from luxel.viewer.web.images.stream import StreamReport
 from luxel.viewer.web.offline import open_offline_page
-from luxel.viewer.web.panels.edit import EditPanel
+from luxel.viewer.web.panels.edit import SAVED, EditPanel
+from luxel.viewer.web.panels.enabling import is_disabled
 from luxel.viewer.web.panels.objects import NONE, ObjectsPanel
 
 
@@ -82,6 +83,20 @@ def test_objects_are_listed_hidden_deleted_and_selected(open_run: Callable[..., 
     assert not panel.message.line.visible, "a success clears the message"
 
 
+def test_buttons_that_have_nothing_to_act_on_are_disabled(open_run: Callable[..., OpenPage]) -> None:
+    panel = panel_of(open_run())
+    every = [*panel._need_object, *panel._need_selection, *panel._need_both, panel._everything]
+    assert all(map(is_disabled, every))
+    panel.editor.run(left_ball)
+    assert [c for c in every if not is_disabled(c)] == panel._need_selection
+    panel._add()
+    assert [c for c in every if is_disabled(c)] == [panel._everything]
+    panel.act(lambda d, o: d.apply(edits.hide_object(d.state, o)))
+    assert not is_disabled(panel._everything)
+    panel.editor.run(Document.select_none)
+    assert all(map(is_disabled, panel._need_selection + panel._need_both))
+
+
 def test_the_selection_becomes_an_object_of_the_run(
     open_run: Callable[..., OpenPage], tmp_path: Path
 ) -> None:
@@ -129,6 +144,10 @@ def test_an_object_and_everything_else_are_exported(
     own = panel.save(".ply")
     rest = panel.save(".ply", rest=True)
     assert (own.name, rest.name) == ("green-ball.ply", "without-green-ball.ply")
+    again = panel.save(".ply")
+    bar = next(bar for bar in opened.page.bars.state()["bars"] if bar["name"] == SAVED)
+    assert again.name == "green-ball-2.ply" and bar["text"].endswith(", as green-ball.ply exists already")
+    assert "green" in panel._filed.content and panel._filed.visible, "beside the button, too"
     assert torch.equal(load_primitives(own).centres, two_balls().centres[200:])
     assert torch.equal(load_primitives(rest).centres, two_balls().centres[:200])
     panel.download(".splat")

@@ -20,7 +20,7 @@ from luxel.render.metrics.evaluate import evaluate
 from luxel.render.raster.rasterize import rasterize
 from luxel.viewer.web.app import OpenPage
 from luxel.viewer.web.inspection.frustums import PLAIN, SCORES, UNSCORED, chosen_views, score_colour
-from luxel.viewer.web.inspection.view_scores import read_scores
+from luxel.viewer.web.inspection.view_scores import read_scores, score_rows
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.offline import open_offline_page
 from luxel.viewer.web.panels.camera import CameraPanel
@@ -90,6 +90,19 @@ def test_measured_scores_are_those_of_the_evaluation() -> None:
     assert math.isnan(measured[views[2].name])
     expected = evaluate(ball(), views[1:2], lpips=False).mean.psnr
     assert measured[views[1].name] == pytest.approx(expected, abs=1e-6)
+
+
+def test_held_out_views_and_all_views_have_means_of_their_own() -> None:
+    views = ring()
+    session = StaticSession(ball(), views, trained_on=3)
+    held_out = {views[3].name: 20.0, views[4].name: 22.0}
+    assert score_rows(held_out, session) == [("PSNR, held out", "21.00 dB of 2 views")]
+    scores = {**held_out, views[0].name: 30.0, views[1].name: math.nan}
+    expected = [("PSNR, held out", "21.00 dB of 2 views"), ("PSNR, all", "24.00 dB of 3 views")]
+    assert score_rows(scores, session) == expected
+    everywhere = StaticSession(ball(), views)
+    assert score_rows({views[0].name: 30.0}, everywhere) == [("Mean PSNR", "30.00 dB of 1 view")]
+    assert score_rows({views[0].name: math.nan}, everywhere) == []
 
 
 def test_the_frustum_that_the_camera_stands_in_is_hidden(tmp_path: Path) -> None:

@@ -64,6 +64,11 @@ def test_every_control_of_a_camera_path(open_page: Callable[..., Any], tmp_path:
         until(lambda: panel._chosen.value == "2", "the keyframe is not chosen where it is now")
         controls.press("Camera path/Earlier")
         until(lambda: order() == [3, 1, 2], "the keyframe is not moved back")
+        controls.press("Camera path/Undo")
+        until(lambda: order() == [1, 3, 2], "nothing is undone")
+        controls.press("Camera path/Redo")
+        until(lambda: order() == [3, 1, 2], "nothing is made again")
+        controls.set("Camera path/Keyframe", "1")
 
         controls.set("Camera path/Duration", 2)
         until(lambda: len(panel.path().cameras) == 60, "the duration is another one")
@@ -98,11 +103,15 @@ def test_every_control_of_a_camera_path(open_page: Callable[..., Any], tmp_path:
             controls.press("Camera path/Download")
         assert Path(download.value.path()).read_bytes() == (tmp_path / "path.json").read_bytes()
         controls.set("Camera path/Duration", 0.5)
-        controls.set("Camera path/Video size", "1280 x 720")
-        controls.set("Camera path/Frames a second", "24")
+        controls.press("Camera path/Film …")
+        menu = page.get_by_role("dialog", name="Share")
+        menu.get_by_label("Size").select_option("720p")
+        menu.get_by_label("Frames a second").select_option("24")
+        menu.get_by_role("button", name="Make film").click()
         with page.expect_download(timeout=120_000):
-            controls.press("Camera path/Render video")
-        with av.open(str(tmp_path / "path.mp4")) as film:
+            menu.get_by_role("button", name="Download: film.mp4").click(timeout=120_000)
+        menu.get_by_role("button", name="Close").click()
+        with av.open(str(tmp_path / "film.mp4")) as film:
             stream = film.streams.video[0]
             assert (stream.width, stream.height, float(stream.average_rate)) == (1280, 720, 24)
             assert len(list(film.decode(stream))) == 12

@@ -78,9 +78,12 @@ def test_every_control_of_show_changes_the_image(open_page: Callable[..., Any], 
         controls.set("Show/Overlay", 100)
         until(lambda: stream.settings.overlay == 1.0, "the overlay did not arrive")
         controls.set("Show/Output", "colour")
-        until(lambda: not controls.handle("Show/Overlay").visible, "colours have no overlay")
+        until(lambda: controls.handle("Show/Overlay").disabled, "colours have no overlay")
 
-        controls.set("Show/Background", (40, 80, 160))
+        for choice, colour in (("black", 0.0), ("white", 1.0), ("auto", 0.0), ("colour", 0.0)):
+            controls.set("Show/Background", choice)
+            until(lambda c=colour: stream.settings.background == (c, c, c), f"{choice} is no background")
+        controls.set("Show/Background colour", (40, 80, 160))
         image = shows_its_settings(controls, app, plain)
         np.testing.assert_allclose(screenshot(page)[760, 20], (40, 80, 160), atol=12)
         controls.set("Show/Quality", 60)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from page_driver import FakeTrainer, ball, until
-from shown import StaticSession, TrainingSession, ViewerApp
+from shown import StaticSession, TrainingSession, ViewerApp, draw
 
 from luxel.render.geometry.camera import Camera
 from luxel.render.primitives import Gaussians4d, Parameters
@@ -19,10 +19,13 @@ from luxel.scenes import load_primitives
 from luxel.viewer.edit import Document, operations
 from luxel.viewer.web.app import OpenPage
 from luxel.viewer.web.editing import TOOLS
-from luxel.viewer.web.editing.stroke_messages import StrokePart
+from luxel.viewer.web.editing.stroke_messages import MAX_RADIUS, StrokePart
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.offline import open_offline_page
-from luxel.viewer.web.panels.edit import EditPanel, _checked
+from luxel.viewer.web.panels.edit import EARLIER, OTHERS, SAVED, EditPanel, _checked
+from luxel.viewer.web.panels.enabling import is_disabled
+from luxel.viewer.web.shell.messages import SetMessage, ToolMessage
+from luxel.viewer.web.shell.page_shell import PageShell
 
 POSE = Pose.of_camera(Camera.look_at((4.0, 0.0, 0.0), (0, 0, 0), fov_y=0.8))
 
@@ -169,6 +172,42 @@ def test_every_tool_starts_and_stops_on_every_primitive(
         assert 0 < int(selected(panel).sum()) < any_scene.count, kind
 
 
+def test_controls_are_there_where_they_have_an_effect(open_at: Callable[..., OpenPage]) -> None:
+    panel = panel_of(open_at())
+    for name, effect in (
+        ("Rectangle", True),
+        ("Brush", True),
+        ("Sphere", False),
+        ("Lasso", True),
+        ("off", False),
+    ):
+        choose(panel, name)
+        assert panel._through.visible == effect, name
+    assert panel._needing and all(map(is_disabled, panel._needing)) and panel._show_all.disabled
+    assert choose(panel, "Transform")._resize.disabled
+    panel.run(Document.select_all)
+    assert not any(map(is_disabled, panel._needing)) and not panel._tool._resize.disabled
+    panel.run(lambda document: document.apply(operations.hide(document.state)))
+    assert not panel._show_all.disabled
+    panel.run(lambda document: document.apply(operations.show_all(document.state)))
+    assert panel._show_all.disabled
+
+
+def test_colours_of_the_selection_are_changed_with_any_tool(open_at: Callable[..., OpenPage]) -> None:
+    panel = panel_of(open_at())
+    panel.run(Document.select_all)
+    gui = panel.page.client.gui
+    handles = {getattr(h, "label", ""): h for h in gui._gui_input_handle_from_uuid.values()}
+    handles["Brightness"].value, handles["Opacity factor"].value = 0.2, 0.5
+    before = panel.editor.run(lambda document: document.state.scene)
+    for button in ("Apply colour", "Apply opacity"):
+        for callback in handles[button]._impl.update_cb:
+            callback(SimpleNamespace(target=handles[button]))
+    after = panel.editor.run(lambda document: document.state.scene)
+    torch.testing.assert_close(after.base_colours, before.base_colours + 0.2)
+    torch.testing.assert_close(after.opacities, 0.5 * before.opacities)
+
+
 def test_gizmo_previews_and_then_moves_the_selection(open_at: Callable[..., OpenPage]) -> None:
     opened = open_at()
     panel, session = panel_of(opened), opened.page.session
@@ -226,6 +265,142 @@ def test_edits_of_an_earlier_session_are_offered(open_at: Callable[..., OpenPage
     after.guard(after.editor.resume)
     assert "Hidden" in after._numbers.content and after._undo.label == "Undo: Hide"
     assert not after._resume.visible
+
+
+def bars_of(opened: OpenPage) -> dict[str, dict[str, Any]]:
+    return {bar["name"]: bar for bar in opened.page.bars.state()["bars"]}
+
+
+def with_earlier_edits(open_at: Callable[..., OpenPage]) -> tuple[OpenPage, OpenPage]:
+    """Two pages of a scene that an earlier session has edited twice."""
+    before = panel_of(open_at())
+    before.run(Document.select_all)
+    before.run(lambda document: document.apply(operations.hide(document.state)))
+    before.editor._autosave.result().close()
+    first = open_at()
+    second = open_at(app=first.app)  # pyright: ignore[reportAttributeAccessIssue]
+    until(lambda: EARLIER in bars_of(first) and EARLIER in bars_of(second), "no bar")
+    return first, second
+
+
+def test_a_bar_on_the_image_restores_earlier_edits(open_at: Callable[..., OpenPage]) -> None:
+    first, second = with_earlier_edits(open_at)
+    bar = bars_of(first)[EARLIER]
+    assert bar["text"].startswith("2 edits of today, ") and bar["buttons"] == ["Restore", "Discard"]
+    first.page.bars.press(EARLIER, 0, "Restore")
+    assert panel_of(second)._undo.label == "Undo: Hide"
+    assert EARLIER not in bars_of(first) and EARLIER not in bars_of(second)
+    second.page.bars.press(EARLIER, 0, "Restore")
+    panel_of(second).restore()
+    assert "has edits already" in panel_of(second)._message.content and len(history(second)) == 2
+
+
+def history(opened: OpenPage) -> list[str]:
+    return panel_of(opened).editor.run(lambda document: list(document.history.undo_titles))
+
+
+def test_discarding_earlier_edits_asks_once_and_is_taken_back(open_at: Callable[..., OpenPage]) -> None:
+    first, second = with_earlier_edits(open_at)
+    first.page.bars.press(EARLIER, 1, "Discard")
+    bar = bars_of(first)[EARLIER]
+    assert bar["text"].startswith("Discard these 2 edits?") and bar["buttons"] == [
+        "Discard them",
+        "Keep them",
+    ]
+    first.page.bars.press(EARLIER, 1, "Keep them")
+    assert bars_of(first)[EARLIER]["buttons"] == ["Restore", "Discard"]
+    first.page.bars.press(EARLIER, 1, "Discard")
+    first.page.bars.press(EARLIER, 0, "Discard them")
+    assert EARLIER not in bars_of(second) and not history(first)
+    assert panel_of(second)._resume.label == "Restore 2 discarded edits" and panel_of(second)._resume.visible
+    third = open_at(app=first.app)  # pyright: ignore[reportAttributeAccessIssue]
+    until(lambda: panel_of(third)._resume.visible, "the panel does not offer them")
+    assert EARLIER not in bars_of(third), "they are not offered on the image again"
+    assert bars_of(first)[EARLIER]["buttons"] == ["Bring back"]
+    first.page.bars.press(EARLIER, 0, "Bring back")
+    assert history(second) == ["Select all", "Hide"] and EARLIER not in bars_of(first)
+
+
+def test_an_edit_ends_the_offer_and_loses_nothing(open_at: Callable[..., OpenPage], tmp_path: Path) -> None:
+    first, second = with_earlier_edits(open_at)
+    panel_of(first).run(Document.select_all)
+    assert EARLIER not in bars_of(first) and EARLIER not in bars_of(second)
+    panel_of(first).editor._autosave.result().flush()
+    assert len(list((tmp_path / "cache").rglob("*.previous/edits.json"))) == 1
+
+
+def test_a_page_says_that_another_one_edits_and_shows_its_selection_in_another_colour(
+    open_at: Callable[..., OpenPage],
+) -> None:
+    first = open_at()
+    panel_of(first).run(Document.select_all)
+    second = open_at(app=first.app)  # pyright: ignore[reportAttributeAccessIssue]
+    assert "Another page is editing this scene" in bars_of(second)[OTHERS]["text"]
+    assert OTHERS not in bars_of(first)
+    shell = PageShell(second.page, second.panels)
+    assert shell._page.toolbar.state()["beside"] and not first.page.toolbar.state()["beside"]
+    assert first.page.stream.settings.foreign_marks is False
+
+    def colour(opened: OpenPage) -> np.ndarray:
+        with opened.page.session.borrow() as scene:
+            image, _ = draw(None, scene, POSE.camera(64, 48), opened.page.stream.settings)
+        return image.numpy().astype(float).mean((0, 1))
+
+    red, _, blue = colour(first)
+    other_red, _, other_blue = colour(second)
+    assert red > blue + 20 and other_blue > other_red + 20
+    panel_of(second).run(Document.invert)
+    panel_of(second).run(Document.invert)
+    assert not second.page.toolbar.state()["beside"] and first.page.toolbar.state()["beside"]
+    assert OTHERS in bars_of(first)
+    first.page.bars.press(OTHERS, "close")
+    panel_of(second).run(Document.undo)
+    assert OTHERS not in bars_of(first), "it is said once"
+    first.app._close(second.page.client)  # pyright: ignore[reportAttributeAccessIssue]
+    assert not first.page.toolbar.state()["beside"], "a page that is gone is no other page"
+
+
+def test_a_second_save_says_the_name_it_got(open_at: Callable[..., OpenPage], tmp_path: Path) -> None:
+    opened = open_at()
+    panel = panel_of(opened)
+    panel.save("edited.ply")
+    assert bars_of(opened)[SAVED]["text"] == f"Saved 250 Gaussians in {tmp_path / 'edited.ply'}"
+    panel.save("edited.ply")
+    text = bars_of(opened)[SAVED]["text"]
+    assert text == f"Saved 250 Gaussians in {tmp_path / 'edited-2.ply'}, as edited.ply exists already"
+    assert "edited" in panel._filed.content and panel._filed.visible, "beside the button, too"
+
+
+def test_tools_keep_their_radii_and_ranges(open_at: Callable[..., OpenPage]) -> None:
+    opened = open_at()
+    panel, shell = panel_of(opened), PageShell(opened.page, opened.panels)
+    values = shell.values()
+    assert {
+        *("Edit/Selection", "Edit/Through", "Edit/Click/Radius", "Edit/Brush/Brush radius"),
+        *("Edit/Sphere/Radius", "Edit/Box/Size", "Edit/Range/Property", "Edit/Range/Opacity"),
+        *("Edit/Range/Size", "Edit/Range/Colour", "Edit/Range/Distance", "Edit/File name", "Edit/Format"),
+    } <= set(values)
+    for name, value in (
+        ("Edit/Click/Radius", 7.5),
+        ("Edit/Brush/Brush radius", 1e9),
+        ("Edit/Range/Property", "size"),
+        ("Edit/Range/Size", [10, 20]),
+        ("Edit/Box/Size", [1.0, 2.0, "x"]),
+        ("Edit/Selection", "add"),
+    ):
+        shell.receive(SetMessage(name, value))
+    after = shell.values()
+    assert after["Edit/Click/Radius"] == 7.5 and after["Edit/Brush/Brush radius"] == MAX_RADIUS
+    assert after["Edit/Range/Size"] == [10, 20] and after["Edit/Box/Size"] == values["Edit/Box/Size"]
+    until(lambda: opened.page.selection_mode == "add", "the mode is not that of the page")
+    controls = panel._tools["Range"].controls
+    assert not any(control.visible for control in controls), "controls of a tool that is not active"
+    shell.receive(ToolMessage("Range", True))
+    until(lambda: panel._tool is panel._tools["Range"], "the tool did not start")
+    assert panel._tools["Range"]._size.visible and not panel._tools["Range"]._opacity.visible
+    shell.receive(ToolMessage("Range", True))
+    shell.receive(ToolMessage("no such tool", True))
+    assert opened.page.toolbar.active == ("Range",), "it stays where it is active"
 
 
 def test_a_scene_that_is_replaced_begins_a_new_document(open_at: Callable[..., OpenPage]) -> None:

@@ -31,6 +31,7 @@ from luxel.viewer.web.offline import open_offline_page
 from luxel.viewer.web.page import make_click
 from luxel.viewer.web.panels import PANELS, Panel, SharedPanel
 from luxel.viewer.web.panels.camera_path import LARGEST_PATH, CameraPathPanel
+from luxel.viewer.web.panels.edit_later import EditLaterPanel
 from luxel.viewer.web.panels.inspect import InspectPanel
 from luxel.viewer.web.shading.shading import Sample
 from luxel.viewer.web.transport.keyed_server import run_script
@@ -76,7 +77,7 @@ def test_every_panel_is_listed_once_and_described() -> None:
     assert len(set(PANELS)) == len(PANELS)
     for kind in PANELS:
         assert issubclass(kind, Panel | SharedPanel) and kind.__doc__
-    titles = [kind.title for kind in PANELS if kind.title]
+    titles = [kind.title for kind in PANELS if kind.title and kind is not EditLaterPanel]  # stands for Edit
     assert len(set(titles)) == len(titles)
 
 
@@ -242,6 +243,8 @@ def test_inspection_agrees_with_the_rendered_frame(serve: Callable[..., ViewerAp
     assert recorder[0].sample.depth == pytest.approx(float(frame.median_depth[row, column]), rel=1e-5)
     np.testing.assert_allclose(recorder[0].sample.rgb, frame.rgb[row, column].clamp(0, 1).numpy(), atol=1e-5)
     assert "Depth" in panel._numbers.content and panel._marker.visible
+    line = opened.page.toolbar.state()["message"]
+    assert line.startswith("Point ") and line.endswith(f"Pixel {column}, {row}"), "on the image, too"
     np.testing.assert_allclose(panel._marker.position, recorder[0].point, atol=1e-6)
     empty = torch.nonzero(frame.alpha < 0.01)[0].tolist()
     opened.page.click((empty[1] + 0.5) / 120, (empty[0] + 0.5) / 90)
@@ -249,6 +252,19 @@ def test_inspection_agrees_with_the_rendered_frame(serve: Callable[..., ViewerAp
     panel._set(False)
     opened.page.listen(recorder.append, False)
     assert not panel._numbers.visible and not opened.page.client.scene._scene_pointer_cb
+
+
+def test_inspection_counts_pixels_of_the_screen(serve: Callable[..., ViewerApp]) -> None:
+    opened = open_offline_page(serve(), START, width=90, height=60)  # as viser has it, at fewer pixels
+    panel = panel_of(opened, InspectPanel)
+    panel._set(True)
+    assert opened.page.size == (90, 60)
+    opened.page.stream.move(
+        Pose(START.wxyz, START.position, START.fov_y, 120, 80)
+    )  # as the page's own stream has it
+    assert opened.page.size == (120, 80)
+    opened.page.click(0.5, 0.25)
+    assert "60, 20" in panel._numbers.content
 
 
 def test_a_saved_path_is_what_luxel_render_renders(serve: Callable[..., ViewerApp], tmp_path: Path) -> None:

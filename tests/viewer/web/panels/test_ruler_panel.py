@@ -182,8 +182,38 @@ def test_this_is_down_can_be_undone_and_holds_on_new_pages(serve: Callable[..., 
     np.testing.assert_allclose(first.page.up, TILTED)
     panel_of(first, RulerPanel).clear_level()
     np.testing.assert_array_equal(first.page.up, original)
+    assert first.page.bars.has("levelled", "Undo") and panel._up.value == "scene"
+    panel.on_click(at((0, 0, 0), tuple(TILTED)))
+    assert panel._up.value == "level"
+    first.page.bars.press("levelled", 0, "Undo")
+    assert panel._up.value == "scene" and not first.page.bars.has("levelled", "Undo")
+    np.testing.assert_array_equal(first.page.up, original)
+    panel._undo_level()
+    assert panel_of(first, RulerPanel).shared.undo_titles[-1] != "Level", "the change before is not undone"
     first.page.reset()
     np.testing.assert_array_equal(first.page.up, original)
+
+
+def test_up_says_the_scene_again_after_a_reset(serve: Callable[..., ViewerApp]) -> None:
+    opened = open_offline_page(serve(), FRONT)
+    panel, original = panel_of(opened, CameraPanel), opened.page.extent.up
+    panel._up.value = "+x"
+    until(lambda: np.array_equal(opened.page.up, (1, 0, 0)), "the axis is not up")
+    panel._say_up()
+    assert panel._up.value == "+x", "nothing has ended the choice"
+    opened.page.reset()
+    panel._say_up()
+    assert panel._up.value == "scene"
+    np.testing.assert_array_equal(opened.page.up, original)
+    panel._up.value = "-y"
+    until(lambda: np.array_equal(opened.page.up, (0, -1, 0)), "the list is dead after a reset")
+    panel.on_click(at((0, 0, 0), tuple(TILTED)))
+    assert panel._up.value == "level"
+    panel._up.value = "+x"
+    opened.page.reset()
+    panel._say_up()
+    assert panel._up.value == "level"
+    np.testing.assert_allclose(opened.page.up, TILTED)
 
 
 def test_rulers_of_a_training_belong_to_its_run(serve: Callable[..., ViewerApp], tmp_path: Path) -> None:

@@ -10,11 +10,17 @@ from axe import findings, source
 from page_driver import FakeTrainerRunning, ring, until
 from shown import TrainingSession, ViewerApp
 
+from luxel.viewer.web.run_end import RunEnd
+
 SMALL = """() => [...document.querySelectorAll("#root *, .luxel-shell *")]
   .filter((node) => node.checkVisibility() && [...node.childNodes].some((n) => n.nodeType === 3 && n.data.trim()))
   .filter((node) => !node.closest(".uplot, svg") && parseFloat(getComputedStyle(node).fontSize) < 12.9)
   .map((node) => node.outerHTML.slice(0, 120))"""
-LOW = """() => [...document.querySelectorAll("#root button, #root input, #root .luxel-heading, .luxel-buttons button")]
+TARGETS = (
+    "#root :is(button, input, .luxel-heading), :is(.luxel-buttons, .luxel-imagebar) button, "
+    ".luxel-share :is(button, select, a, input)"
+)
+LOW = f"""() => [...document.querySelectorAll("{TARGETS}")]
   .filter((node) => node.checkVisibility() && node.type !== "checkbox" && node.getAttribute("tabindex") !== "-1")
   .filter((node) => node.getBoundingClientRect().height < 39.5)
   .map((node) => node.outerHTML.slice(0, 120))"""
@@ -54,6 +60,13 @@ def _open_all(page: Any) -> None:
     page.wait_for_timeout(400)  # they unfold
 
 
+def _show_notices(page: Any, app: ViewerApp) -> None:
+    bars = app.open_pages()[-1].bars
+    bars.show("first", "A notice with two buttons.", [("Restore", lambda: None), ("Discard", lambda: None)])
+    bars.show("second", "A notice without a button.")
+    page.get_by_text("A notice without a button.").wait_for()
+
+
 def _check(page: Any, axe: str, state: str) -> None:
     assert findings(page, axe) == [], state
     assert page.evaluate(SMALL) == [], f"{state}: text below 13 px"
@@ -66,6 +79,8 @@ def test_a_scene_passes_axe_with_its_folders_palette_and_card(
 ) -> None:
     page = visit(shown, color_scheme=scheme)
     _check(page, axe, "view")
+    _show_notices(page, shown)
+    _check(page, axe, "notices on the image")
     _open_all(page)
     _check(page, axe, "folders open")
     page.keyboard.press("Control+k")
@@ -77,12 +92,29 @@ def test_a_scene_passes_axe_with_its_folders_palette_and_card(
     page.keyboard.press("?")
     page.get_by_role("dialog", name="Controls").wait_for()
     _check(page, axe, "card")
+    page.keyboard.press("Escape")
+    page.keyboard.press("y")
+    share = page.get_by_role("dialog", name="Share")
+    share.get_by_role("button", name="Save image").click()
+    share.get_by_role("button", name="Download: view.png").first.wait_for()
+    for name in ("Image", "Film", "Scene file", "Report"):
+        share.get_by_role("tab", name=name).click()
+        page.wait_for_timeout(200)
+        _check(page, axe, f"share, {name}")
 
 
 @pytest.mark.slow
 def test_a_training_passes_axe(visit: Callable[..., Any], axe: str) -> None:
     with FakeTrainerRunning() as trainer, ViewerApp(TrainingSession(trainer, ring()), port=0) as app:
-        _check(visit(app), axe, "training")
+        page = visit(app)
+        _check(page, axe, "training")
+        app.session.extend = lambda steps: None
+        app.session.end(RunEnd("steps", 1000, 1000, 60, 250, "Gaussians", 26.9, 0.91, 13))
+        page.get_by_role("button", name="Train longer").click()
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            page.wait_for_timeout(300)
+            _check(page, axe, f"card of the end, {scheme}")
 
 
 @pytest.mark.slow
@@ -90,12 +122,21 @@ def test_a_phone_passes_axe_and_has_targets_for_thumbs(
     shown: ViewerApp, visit: Callable[..., Any], axe: str
 ) -> None:
     page = visit(shown, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    _show_notices(page, shown)
     _check(page, axe, "phone")
     page.locator(".luxel-sheet").click(position={"x": 150, "y": 20})
     page.wait_for_timeout(500)
     _open_all(page)
     _check(page, axe, "phone, panel open")
     assert page.evaluate(LOW) == [], "targets below 40 px"
+    page.locator(".luxel-sheet").click(position={"x": 150, "y": 20})
+    page.get_by_role("button", name="Share (Y)").click()
+    share = page.get_by_role("dialog", name="Share")
+    share.get_by_role("button", name="Save image").wait_for()
+    box = share.bounding_box()
+    assert box["x"] >= 0 and box["x"] + box["width"] <= 390 and box["y"] + box["height"] <= 844
+    _check(page, axe, "phone, share")
+    assert page.evaluate(LOW) == [], "targets of the menu below 40 px"
 
 
 @pytest.mark.slow

@@ -24,9 +24,12 @@ from luxel.viewer.web.offline import OfflineCamera, OfflineClient, open_offline_
 from luxel.viewer.web.shell.messages import (
     MAX_MESSAGE,
     ActionMessage,
+    BarMessage,
     DivideMessage,
     FocusMessage,
+    HoverMessage,
     PressMessage,
+    SchemeMessage,
     SeekMessage,
     SetMessage,
     ToolMessage,
@@ -58,8 +61,13 @@ def opened(app: ViewerApp) -> Iterator[OpenPage]:
         ('{"type": "seek", "time": 2}', SeekMessage(2.0)),
         ('{"type": "act", "name": "reset"}', ActionMessage("reset")),
         ('{"type": "focus", "u": 0, "v": 1}', FocusMessage(0.0, 1.0, False)),
+        ('{"type": "scheme", "dark": true}', SchemeMessage(True)),
+        ('{"type": "hover", "u": 0.5, "v": 1}', HoverMessage(0.5, 1.0)),
         ('{"type": "tool", "name": ""}', ToolMessage("")),
+        ('{"type": "tool", "name": "Brush", "on": true}', ToolMessage("Brush", True)),
         ('{"type": "press", "name": "Delete"}', PressMessage("Delete")),
+        ('{"type": "bar", "name": "a", "button": 2, "label": "Keep"}', BarMessage("a", 2, "Keep")),
+        ('{"type": "bar", "name": "a", "button": "close"}', BarMessage("a", "close", "")),
         ('{"type": "divide", "value": 0.25}', DivideMessage(0.25)),
     ],
 )
@@ -89,7 +97,15 @@ def test_messages_are_read(text: str, message: object) -> None:
         '{"type": "press", "name": ["Delete"]}',
         '{"type": "tool", "name": "%s"}' % ("x" * 300),
         '{"type": "divide", "value": 1.5}',
+        '{"type": "bar", "name": "a"}',
+        '{"type": "bar", "name": "a", "button": 3}',
+        '{"type": "bar", "name": "a", "button": true}',
+        '{"type": "bar", "name": "a", "button": 0, "label": 1}',
+        '{"type": "bar", "name": "a", "button": 0, "label": "%s"}' % ("x" * 300),
+        '{"type": "bar", "name": ["a"], "button": 0}',
         '{"type": "focus", "u": "0", "v": 0}',
+        '{"type": "hover", "u": 0.5}',
+        '{"type": "scheme", "dark": 1}',
     ],
 )
 def test_other_messages_are_refused(text: str | bytes) -> None:
@@ -103,7 +119,8 @@ def test_kept_controls_get_only_values_that_fit_them(opened: OpenPage) -> None:
     until(lambda: stream.settings.output == "depth", "the output was not set")
     shell.receive(SetMessage("Show/Resolution", 1e9))
     until(lambda: stream.settings.resolution == 2.0, "the value was not clamped")
-    shell.receive(SetMessage("Show/Background", [0, 51, 255]))
+    shell.receive(SetMessage("Show/Background", "colour"))
+    shell.receive(SetMessage("Show/Background colour", [0, 51, 255]))
     until(lambda: stream.settings.background == (0.0, 0.2, 1.0), "the colour was not set")
     before = stream.settings
     sent: list[dict[str, Any]] = []
@@ -113,7 +130,7 @@ def test_kept_controls_get_only_values_that_fit_them(opened: OpenPage) -> None:
         ("Show/Output", ["depth"]),
         ("Show/Quality", float("nan")),
         ("Show/Antialiased", 1),
-        ("Show/Background", [1, 2]),
+        ("Show/Background colour", [1, 2]),
         ("Camera/View", "photo_1<b>.png"),
         ("Camera/Reset view", True),
     ]:
@@ -170,6 +187,29 @@ def test_double_click_is_left_to_a_tool_that_takes_clicks(opened: OpenPage) -> N
     opened.page._clicks.append(lambda _: None)
     shell.receive(FocusMessage(0.5, 0.5, True))
     np.testing.assert_array_equal(opened.page.pose().position, start.position)
+
+
+def test_the_cursor_is_followed_where_a_tool_asks_for_it(opened: OpenPage) -> None:
+    shell, sent, places = PageShell(opened.page, opened.panels), list[dict[str, Any]](), list[Any]()
+    shell.connect(sent.append)
+    nothing = {"type": "marks", "follows": False, "outline": [], "busy": None}
+    assert nothing in sent
+    shell.receive(HoverMessage(0.5, 0.25))
+    marks = opened.page.marks
+    marks.follow(lambda u, v: places.append((u, v)))
+    shell.receive(HoverMessage(0.5, 0.25))
+    assert places == [(0.5, 0.25)] and sent[-1]["follows"]
+    marks.outline([[(0, 0), (1, 0), (1 / 3, 1)]])
+    marks.busy((0.5, 0.25))
+    assert json.loads(json.dumps(sent[-1])) == {
+        **{"type": "marks", "follows": True, "outline": [[0, 0, 1, 0, 0.3333, 1]], "busy": [0.5, 0.25]}
+    }
+    count = len(sent)
+    marks.busy((0.5, 0.25))
+    assert len(sent) == count
+    marks.busy(None)
+    marks.follow(None)
+    assert sent[-1] == nothing
 
 
 def test_training_is_paused_and_continued() -> None:

@@ -5,7 +5,7 @@
 (() => {
   const WAITS = [50, 100, 200, 400]; // ms until the server is asked again, while it renders
   const width = window.luxelShell.canvasWidth();
-  const address = `/luxel/first.jpg?width=${width}&height=${innerHeight}`;
+  const address = `/luxel/first.jpg?width=${width}&height=${innerHeight}${window.luxelShell.isDark() ? "&dark=1" : ""}`;
   const image = document.createElement("img");
   let removed = false;
   let asked = 0;

@@ -21,6 +21,17 @@ export function headings() {
 // Whether a folder is open, by its heading.
 export const isOpen = (heading) => heading.querySelector("svg.tabler-icon-chevron-up") !== null;
 
+// Opens a folder by its name, as soon as it is there, and brings it into sight.
+export async function openFolder(name, tries = TRIES) {
+  const heading = headings().find((node) => node.textContent.trim() === name);
+  if (heading === undefined) {
+    if (tries > 0) return new Promise((done) => setTimeout(() => done(openFolder(name, tries - 1)), 100));
+    return;
+  }
+  if (!isOpen(heading)) heading.click();
+  setTimeout(() => heading.scrollIntoView({ block: "start", behavior: "smooth" }), 200); // it unfolds
+}
+
 // Notes the state of the folders, or gives it back; called whenever something has changed.
 export function followFolders() {
   const found = headings();

@@ -80,6 +80,7 @@ export class Help {
       ...(hello.trains ? [["Space", "pause or continue the training"]] : []),
       ...(hello.times && !hello.trains ? [["Space", "play or pause"]] : []),
       ["U", "copy a link to this view"],
+      ["Y", "share: image, web page, scene file, mesh, film, link, report"],
       ["H", "hide or show the panel"],
       ["Escape", "leave a field, then a card, then a tool"],
       ["?", "this list"],

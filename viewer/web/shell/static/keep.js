@@ -1,4 +1,5 @@
-// Stores the camera, the choices and the open folders of this tab over reload and reconnect, and puts them back.
+// Stores the camera, the choices, the active tools and the open folders of this tab over reload and reconnect, and puts
+// them back.
 //
 // Storage is the tab's own (sessionStorage), under a key of the scene.
 
@@ -12,7 +13,7 @@ let started = null; // the scene whose own view was shown: a page that connects 
 
 export class Keeper {
   #storage = null; // key of the scene; null while nothing is stored
-  #state = {}; // view (as a fragment), time, values, folders
+  #state = {}; // view (as a fragment), time, values, tools, folders
   #hello = null;
   #send;
   #settled = false;
@@ -43,6 +44,7 @@ export class Keeper {
     for (const [name, value] of Object.entries(values))
       if (name in hello.values && JSON.stringify(value) !== JSON.stringify(hello.values[name]))
         this.#send({ type: "set", name, value });
+    for (const name of this.#state.tools ?? []) this.#send({ type: "tool", name, on: true });
     const time = link?.time ?? this.#state.time;
     if (hello.times && Number.isFinite(time)) this.#send({ type: "seek", time });
     this.#timers.forEach(clearTimeout);
@@ -55,6 +57,11 @@ export class Keeper {
     );
   }
 
+  // Opens the folders that have come, as they were when they were there before.
+  reopen() {
+    for (const delay of SETTLE) setTimeout(() => this.#openFolders(), delay);
+  }
+
   // Whether the page shows the view that it is to show, or what the user made of it.
   isThere() {
     return this.#storage !== null && (this.#touched || this.#wanted === null || sameView(this.#wanted, readView()));
@@ -64,6 +71,13 @@ export class Keeper {
   take(values) {
     if (this.#storage === null || (!this.#settled && !this.#touched)) return;
     this.#state.values = values;
+    this.save();
+  }
+
+  // The active tools have changed.
+  takeTools(names) {
+    if (this.#storage === null || (!this.#settled && !this.#touched)) return;
+    this.#state.tools = names;
     this.save();
   }
 

@@ -24,7 +24,7 @@ export function listen(shortcut) {
   window.addEventListener(
     "keydown",
     (event) => {
-      if (typing(event.target)) return;
+      if (typing(event.target) || (event.target.closest?.(".luxel-share") && event.key !== "Escape")) return;
       if (editsHistory(event)) return;
       if (event.ctrlKey || event.metaKey || event.altKey) return;
       fast = event.shiftKey;

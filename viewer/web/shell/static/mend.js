@@ -4,6 +4,7 @@
 import { followFolders, headings, isOpen } from "./folders.js";
 
 const PRIMARY = /^(Pause training|Continue training|Back to the scene|Restore edits)$/;
+const DANGER = /^Delete( object)?$/;
 const FIGURES = /^(At rest|No image yet|\d+ images)/; // see panels/frame.py
 const USED = "input:not([type=hidden]), textarea, [role=slider], button";
 const AXES = ["x", "y", "z"];
@@ -68,6 +69,7 @@ function mendRow(label) {
 function mendButton(node) {
   const primary = PRIMARY.test(node.textContent) && !node.disabled;
   if (node.classList.contains("luxel-primary") !== primary) node.classList.toggle("luxel-primary", primary);
+  if (DANGER.test(node.textContent)) mark(node, "luxel-danger");
 }
 
 function mendOthers() {

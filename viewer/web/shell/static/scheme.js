@@ -17,6 +17,8 @@
   const apply = () => {
     if (root.getAttribute("data-mantine-color-scheme") !== now()) root.setAttribute("data-mantine-color-scheme", now());
   };
+  window.luxelShell.isDark = () => now() === "dark";
+  window.luxelShell.onscheme = null; // shell.js, which is loaded later, is called after changes
 
   // Chooses the other scheme.
   window.luxelShell.switchScheme = () => {
@@ -28,8 +30,12 @@
       // the choice ends with the page
     }
     apply();
+    window.luxelShell.onscheme?.();
   };
-  preferred.addEventListener("change", apply);
+  preferred.addEventListener("change", () => {
+    apply();
+    window.luxelShell.onscheme?.();
+  });
   new MutationObserver(apply).observe(root, { attributes: true, attributeFilter: ["data-mantine-color-scheme"] });
   apply();
 })();

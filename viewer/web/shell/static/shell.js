@@ -1,14 +1,18 @@
 // What lies around the image: connection, stored and shared views, keys, help, buttons. Messages: viewer/web/shell/messages.py
 
 import { Divider } from "./divider.js";
+import { EndCard } from "./end-card.js";
 import { watchFocus } from "./focus.js";
 import { Help } from "./help.js";
 import { iconButton } from "./icons.js";
+import { ImageBars } from "./image-bar.js";
 import { Keeper } from "./keep.js";
 import { fit, listen } from "./keys.js";
 import { decodeView } from "./link.js";
+import { Marks } from "./marks.js";
 import { mend } from "./mend.js";
 import { flatten, panelIsReady, togglePanel } from "./page.js";
+import { Share } from "./share.js";
 import { Status, element } from "./status.js";
 import { Toolbar } from "./toolbar.js";
 
@@ -31,6 +35,11 @@ const help = new Help();
 const keeper = new Keeper(send);
 const toolbar = new Toolbar(status.root, send);
 const divider = new Divider(status.root, send);
+const endCard = new EndCard(status.root, send);
+const share = new Share(status.root, send, copyLink, (text) => status.notify(text));
+window.luxelShell.openShare = () => share.open();
+const marks = new Marks(status.root, send);
+const bars = new ImageBars(status.root, send);
 mend();
 readAddress();
 
@@ -71,15 +80,18 @@ function receive(message) {
     values = message.values;
     document.title = `${hello.name} – luxel`;
     status.connected(true);
+    sendScheme();
     fit(hello);
     help.fit(hello);
     toolbar.fit(hello);
+    endCard.fit(hello);
     if (hello.flat) flatten();
     keeper.restore(hello, link);
     if (problem) status.notify(problem, 8);
     link = null;
     problem = "";
     buttons.hidden = false;
+    share.connected();
   } else if (message.type === "values") {
     values = message.values;
     keeper.take(values);
@@ -89,9 +101,30 @@ function receive(message) {
     keeper.takeTime(state.time);
   } else if (message.type === "toolbar") {
     toolbar.show(message);
+    marks.answered();
+    keeper.takeTools(message.active);
   } else if (message.type === "divider") {
     divider.show(message);
+  } else if (message.type === "end") {
+    endCard.show(message);
+  } else if (message.type === "offer") {
+    hello = { ...hello, ...message, type: "hello" };
+    values = message.values;
+    help.fit(hello);
+    toolbar.fit(hello);
+    keeper.reopen();
+  } else if (message.type.startsWith("share")) {
+    share.take(message);
+  } else if (message.type === "marks") {
+    marks.show(message);
+  } else if (message.type === "bars") {
+    bars.show(message);
   }
+}
+
+// What is behind the scene may follow the colours of the page.
+function sendScheme() {
+  send({ type: "scheme", dark: window.luxelShell.isDark() });
 }
 
 async function copyLink() {
@@ -113,11 +146,13 @@ function chooseOutput(index) {
 
 const shortcuts = {
   "?": () => help.toggle(),
-  escape: () => (help.open ? help.close() : toolbar.escape()),
+  escape: () =>
+    help.open ? help.close() : share.isOpen ? share.close() : endCard.open ? endCard.close() : toolbar.escape(),
   home: () => send({ type: "act", name: "reset" }),
   f: () => (hello?.flat ? false : send({ type: "focus", u: cursor[0], v: cursor[1], double: false })),
   h: () => togglePanel(),
   u: () => copyLink(),
+  y: () => share.toggle(),
   " ": () => (hello?.trains ? send({ type: "act", name: "pause" }) : hello?.times ? send({ type: "act", name: "play" }) : false),
 };
 for (let i = 0; i < 10; i++) shortcuts[(i + 1) % 10] = () => chooseOutput(i); // 0 is the tenth
@@ -131,7 +166,22 @@ function onImage(event) {
   const position = [(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height];
   return position.every((x) => x >= 0 && x <= 1) ? position : null;
 }
-window.addEventListener("pointermove", (event) => (cursor = onImage(event) ?? cursor), { passive: true });
+window.addEventListener(
+  "pointermove",
+  (event) => {
+    const position = onImage(event);
+    cursor = position ?? cursor;
+    marks.move(position, event.buttons !== 0);
+  },
+  { passive: true },
+);
+let pressedAt = null; // CSS pixels, of a button on the image
+window.addEventListener("pointerdown", (event) => (pressedAt = onImage(event) && event.button === 0 ? [event.clientX, event.clientY] : null), true);
+window.addEventListener("pointerup", (event) => {
+  const moved = pressedAt === null || Math.hypot(event.clientX - pressedAt[0], event.clientY - pressedAt[1]) > 3;
+  if (!moved) marks.press(onImage(event));
+}, true);
+window.addEventListener("wheel", () => marks.clear(), { passive: true });
 window.addEventListener("dblclick", (event) => {
   const position = onImage(event);
   if (position && !hello?.flat) send({ type: "focus", u: position[0], v: position[1], double: true });
@@ -140,11 +190,13 @@ window.addEventListener("dblclick", (event) => {
 const buttons = element("div", "luxel-buttons", status.root);
 for (const [icon, title, action] of [
   ["reset", "Reset the view (Home)", shortcuts.home],
+  ["share", "Share (Y)", shortcuts.y],
   ["link", "Copy a link to this view (U)", copyLink],
   ["scheme", "Light or dark", window.luxelShell.switchScheme],
   ["help", "Mouse, touch and keys (?)", shortcuts["?"]],
 ])
   iconButton(icon, title, action, buttons);
+share.opener = buttons.querySelector("[title^=Share]");
 buttons.hidden = true;
 
 // The panel is shown once luxel's controls are in it and the folders of before are open, or a while after they came.
@@ -169,5 +221,6 @@ function uncover() {
 }
 uncover();
 
+window.luxelShell.onscheme = sendScheme;
 window.luxelShell.onkey = connect;
 if (window.luxelShell.key !== null) connect(window.luxelShell.key);

@@ -13,7 +13,7 @@
     skeleton.append(line);
   }
   root.classList.add("luxel-starting");
-  if (window.luxelStart) root.style.background = window.luxelStart.background;
+  if (window.luxelStart) root.style.background = window.luxelStart[window.luxelShell.isDark() ? "dark" : "background"];
   root.append(skeleton);
 
   // Without shell.js, which would do it, the page of viser is better than none.

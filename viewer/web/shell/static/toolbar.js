@@ -26,6 +26,8 @@ export class Toolbar {
     this.#message.setAttribute("role", "status");
     this.#tools.hidden = this.#line.hidden = true;
     parent.append(this.#tools, this.#line);
+    const widen = () => parent.style.setProperty("--luxel-tools", `${this.#tools.offsetLeft + this.#tools.offsetWidth}px`);
+    new ResizeObserver(widen).observe(this.#tools); // it has a second column where the window is low
   }
 
   // Takes the tools and actions of the server's greeting.
@@ -57,10 +59,12 @@ export class Toolbar {
       button.type = "button";
       button.title = titleOf(action);
       button.textContent = action.label;
+      if (action.name === "Delete") button.classList.add("luxel-danger");
       button.addEventListener("click", () => this.press(action.name));
       this.#buttons.set(action.name, button);
     }
     this.#tools.hidden = described.tools.length === 0;
+    this.show(this.#state);
   }
 
   // Takes a `toolbar` message of the server.
@@ -82,7 +86,7 @@ export class Toolbar {
     this.#message.className = `luxel-toolmessage ${state.kind ? `luxel-${state.kind}-text` : ""}`;
     this.#message.hidden = !this.#message.textContent;
     const selected = state.selected ?? 0;
-    this.#count.textContent = selected ? `${selected.toLocaleString("en")} ${nounOf(selected, state.noun)} selected` : "";
+    this.#count.textContent = selected ? `${selected.toLocaleString("en")} ${nounOf(selected, state.noun)} selected${state.beside ? " by another page" : ""}` : "";
     this.#count.hidden = this.#actions.hidden = !selected;
     this.#line.hidden = this.#message.hidden && !selected;
   }
