@@ -134,6 +134,9 @@ class CameraPathPanel(Panel):
             self.shared.apply(title, changed)
         finally:
             self._next = None
+        self._list(
+            min(chosen, len(self._keyframes) - 1)
+        )  # where a thread that follows the file has come between
 
     def _set_path(self) -> None:
         """Takes duration and loop from their controls."""

@@ -53,7 +53,7 @@ class EditPanel(Panel):
 
     title = "Edit"
     unfolded = False
-    persisted = ("Selection", "Through", "What", "File name", "Format")
+    persisted = ("Selection", "What", "File name", "Format")
 
     @classmethod
     def available(cls, session: Session) -> bool:
@@ -311,8 +311,9 @@ class EditPanel(Panel):
             self._said.guard(action)
 
     def stored(self) -> dict[str, Any]:
-        """Radii and ranges of the tools."""
-        return {name: control for tool in self._tools.values() for name, control in tool.stored().items()}
+        """Radii and ranges of the tools, and what is there for some of them alone."""
+        of_tools = {name: each for tool in self._tools.values() for name, each in tool.stored().items()}
+        return {"Through": self._through, **of_tools}
 
     def refresh(self) -> None:
         """Shows the present numbers, what can be undone, and the named selections."""

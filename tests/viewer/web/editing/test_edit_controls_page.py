@@ -317,7 +317,7 @@ def test_named_selections_files_and_earlier_edits(edited: Callable[..., EditedPa
         controls.set("Edit/Files/What", "edited scene")
         controls.set("Edit/Files/Format", ".ply")
         controls.press("Edit/Files/Save file")
-        on.page.get_by_text("Saved 250 Gaussians").wait_for(timeout=60_000)
+        on.page.get_by_text("Saved 250 Gaussians").first.wait_for(timeout=60_000)
         assert load_primitives(tmp_path / "part.ply").count == 250
         controls.press("Edit/Delete")
         on.keeps(250 - some, "Delete")

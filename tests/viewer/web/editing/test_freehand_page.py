@@ -61,13 +61,13 @@ def test_lasso_and_brush(
         page.get_by_text("Edit", exact=True).click()
         at_rest(app, client)
         panel = next(p for p in app._pages[client.client_id].panels if isinstance(p, EditPanel))
-        page.get_by_text("Through", exact=True).click()
         places, pose = on_screen(app, client), Pose.of_client(client.camera)
 
         def selected() -> np.ndarray:
             return panel.editor.run(lambda document: document.selected).numpy()
 
         choose(page, "Lasso")
+        page.get_by_text("Through", exact=True).click()
         stroke(page, LASSO, release=False)
         page.wait_for_timeout(100)
         page.screenshot(path=str(tmp_path / "lasso.png"))

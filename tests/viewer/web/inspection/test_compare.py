@@ -173,7 +173,7 @@ def test_compare_panel_in_a_browser(open_page: Callable[..., Any], tmp_path: Any
         before = screenshot(page)
         page.get_by_role("button", name="Next").last.click()
         until(lambda: "photo_1" in panel._shown and "dB" in panel._shown, "the next view is not compared")
-        page.get_by_label("Image").click()
+        page.get_by_label("Image", exact=True).click()
         page.get_by_role("option", name="luminance error").click()
         page.get_by_text("too bright").first.wait_for(timeout=60_000)
         at_rest(app, client)

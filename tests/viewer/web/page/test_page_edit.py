@@ -94,7 +94,7 @@ def test_scene_is_edited_in_the_page(
         at_rest(app, client)
         page.screenshot(path=str(tmp_path / "moved.png"))
         page.get_by_text("Files", exact=True).click()
-        page.get_by_role("button", name="Save", exact=True).click()
+        page.get_by_role("button", name="Save file").click()
         page.get_by_text("Saved 250 Gaussians").first.wait_for()
         page.screenshot(path=str(tmp_path / "saved.png"))
         saved = load_primitives(tmp_path / "edited.ply")

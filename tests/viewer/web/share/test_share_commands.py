@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import zipfile
 from collections.abc import Iterator
@@ -28,6 +29,11 @@ from luxel.viewer.web.share.share_messages import ShareMessage
 
 
 @pytest.fixture(scope="module")
+def state() -> str | None:
+    return os.environ.get("XDG_STATE_HOME")
+
+
+@pytest.fixture(scope="module")
 def run(toy_capture: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("share") / "a run"
     options = ["--steps", "6", "--device", "cpu", "--no-lpips"]
@@ -43,6 +49,15 @@ def app(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ViewerA
         session = open_session(run, torch.device("cpu"))
         with ViewerApp(session, port=0, panels=(CameraPathPanel,)) as app:
             yield app
+
+
+@pytest.fixture(autouse=True)
+def _of_the_one_who_trained(app: ViewerApp, state: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands know the run as their own: tests of pages have a state of their own otherwise."""
+    if state is None:
+        monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    else:
+        monkeypatch.setenv("XDG_STATE_HOME", state)
 
 
 @pytest.fixture
