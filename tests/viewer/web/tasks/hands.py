@@ -10,7 +10,6 @@ from page_driver import at_rest, newest_client, until
 from shown import ViewerApp
 
 from luxel.viewer.web.navigate import Pose
-from luxel.viewer.web.panels.camera import CameraPanel
 from luxel.viewer.web.panels.edit import EditPanel
 
 Point = tuple[float, float]
@@ -141,10 +140,6 @@ class Desk:
     def output(self) -> str:
         return self.opened.page.stream.settings.output
 
-    @property
-    def view(self) -> str:
-        return str(self.panel(CameraPanel)._choice.value)
-
     def centre(self) -> Point:
         """The middle of the image, pixels of the page."""
         box = self.page.evaluate(
@@ -157,6 +152,13 @@ class Desk:
         """A position of the image, pixels from its middle."""
         middle = self.centre()
         return middle[0] + x, middle[1] + y
+
+    def on_page(self, point: tuple[float, float, float]) -> Point:
+        """Where a point of the scene is on the page."""
+        pose = self.opened.page.pose()
+        x, y, z = pose.rotation.T @ (np.array(point) - pose.position)
+        focal = 0.5 * pose.height / np.tan(0.5 * pose.fov_y)
+        return self.at(focal * x / z, focal * y / z)
 
     def reload(self) -> None:
         """Loads the page again; what stays is that of its next client."""

@@ -16,11 +16,14 @@ import numpy as np
 from hands import Desk
 from page_driver import until
 
+from luxel.viewer.web.editing.object_tool import ObjectTool
 from luxel.viewer.web.panels.camera_path import CameraPathPanel
 from luxel.viewer.web.panels.compare import ComparePanel
+from luxel.viewer.web.panels.edit import EditPanel
 from luxel.viewer.web.panels.ruler import RulerPanel
 
 By = Literal["mouse", "keys"]
+Shown = Literal["ball", "pair", "balls"]
 Stays = Callable[[Desk], bool]  # what must hold after a reload, too
 
 
@@ -33,20 +36,26 @@ class Task:
         by: with what it is done, and with nothing else.
         actions: how many it may take.
         run: does it and asserts that it is done; returns what must hold after a reload.
+        scene: which scene is shown: a ball with its cameras; two scenes side by side; two balls without cameras.
     """
 
     name: str
     by: By
     actions: int
     run: Callable[[Desk], Stays | None]
+    scene: Shown = "ball"
 
 
 TASKS: list[Task] = []
 
 
-def task(name: str, by: By, actions: int) -> Callable[[Callable[[Desk], Stays | None]], None]:
+def task(
+    name: str, by: By, actions: int, scene: Shown = "ball"
+) -> Callable[[Callable[[Desk], Stays | None]], None]:
+    """Adds a task to the list."""
+
     def add(run: Callable[[Desk], Stays | None]) -> None:
-        TASKS.append(Task(name, by, actions, run))
+        TASKS.append(Task(name, by, actions, run, scene))
 
     return add
 
@@ -241,13 +250,73 @@ def _(desk: Desk) -> Stays:
 
 
 @task("Make a camera path of two views", "mouse", 4)
-def _(desk: Desk) -> None:
+def _(desk: Desk) -> Stays:
     desk.hands.click(desk.heading("Camera path"))
     desk.hands.click(desk.button("Add keyframe"))
     desk.hands.drag(desk.at(-100, 0), desk.at(100, 20))
     desk.rest()
     desk.hands.click(desk.button("Add keyframe"))
     until(lambda: len(desk.panel(CameraPathPanel)._keyframes) == 2, "there are no two keyframes")
+    return lambda desk: len(desk.panel(CameraPathPanel)._keyframes) == 2
+
+
+def share(desk: Desk) -> Any:
+    """The menu Share."""
+    return desk.page.get_by_role("dialog", name="Share")
+
+
+def shared(desk: Desk, start: str) -> bytes:
+    """The file that the chosen entry of Share makes."""
+    desk.hands.click(share(desk).get_by_role("button", name=start))
+    ready = share(desk).get_by_role("button", name="Download: ").first
+    return download(desk, lambda: desk.hands.click(ready))
+
+
+@task("Save an image of the view", "mouse", 3)
+def _(desk: Desk) -> None:
+    desk.hands.click(desk.page.get_by_role("button", name="Share (Y)"))
+    assert shared(desk, "Save image").startswith(b"\x89PNG")
+
+
+@task("Export the scene as a web page", "mouse", 4)
+def _(desk: Desk) -> None:
+    desk.hands.click(desk.page.get_by_role("button", name="Share (Y)"))
+    desk.hands.click(share(desk).get_by_role("tab", name="Web page"))
+    assert b"<!doctype html>" in shared(desk, "Make web page")[:100]
+
+
+@task("Export the scene in another format", "mouse", 5)
+def _(desk: Desk) -> None:
+    desk.hands.click(desk.page.get_by_role("button", name="Share (Y)"))
+    desk.hands.click(share(desk).get_by_role("tab", name="Scene file"))
+    desk.hands.actions += 1
+    share(desk).get_by_label("Format").select_option(".splat")
+    assert len(shared(desk, "Save scene")) == 32 * desk.count
+
+
+@task("Compare two scenes", "mouse", 1, "pair")
+def _(desk: Desk) -> None:
+    line = desk.page.get_by_role("slider", name="Line between")
+    line.wait_for(timeout=60_000)
+    desk.rest()
+    before = desk.page.evaluate("document.querySelector('[role=slider][aria-label^=Line]').ariaValueNow")
+    box = line.bounding_box()
+    x = box["x"] + box["width"] / 2
+    desk.hands.drag((x, 200), (x - 150, 205))
+    until(lambda: line.get_attribute("aria-valuenow") != before, "the line was not moved")
+
+
+@task("Select an object, leaving out a part", "mouse", 3, "balls")
+def _(desk: Desk) -> None:
+    desk.hands.click(desk.tool("Object (O)"))
+    desk.active()
+    tool = desk.panel(EditPanel)._tool
+    assert isinstance(tool, ObjectTool)
+    x, y = desk.on_page((-1.0, 0.0, 0.0))
+    desk.hands.click((x, y))
+    until(lambda: desk.selected > 100 and tool._target is not None, "nothing is selected")
+    desk.hands.click((x, y - 14), held="Alt")
+    until(lambda: tool._target is not None and len(tool._target.clicked.beside) == 1, "no point beside")
 
 
 @task("Delete the selection", "keys", 2)

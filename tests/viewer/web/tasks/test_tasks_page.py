@@ -9,9 +9,14 @@ from typing import Any
 import pytest
 import torch
 from hands import Desk
+from objects_of_balls import two_balls
 from page_driver import ball, ring, until
-from page_tasks import TASKS, Task, table
-from shown import StaticSession, ViewerApp
+from page_tasks import TASKS, Shown, Task, table
+from segmenters import NestedSegmenter
+from shown import StaticSession, ViewerApp, side_of
+
+from luxel.viewer.web.editing import object_tool
+from luxel.viewer.web.pair.session import PairSession
 
 DOCS = Path(__file__).resolve().parents[4] / "docs" / "viewer.md"
 
@@ -22,14 +27,26 @@ def test_the_table_of_the_docs_is_that_of_the_tasks() -> None:
     assert sum(task.by == "keys" for task in TASKS) >= 10
 
 
+def session_of(scene: Shown, folder: Path) -> Any:
+    """What a task begins with."""
+    if scene == "balls":
+        return StaticSession(two_balls(), folder=folder)
+    if scene == "pair":
+        left, right = (StaticSession(ball(count), ring(), name) for count, name in ((250, "a"), (200, "b")))
+        return PairSession(side_of("a", left), side_of("b", right))
+    return StaticSession(ball(), ring(), "ball", folder=folder)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 def test_task(
     task: Task, open_page: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    segmenter = NestedSegmenter()
+    monkeypatch.setattr(object_tool, "segmenter_for", lambda device: segmenter)
     torch.set_num_threads(1)
-    with ViewerApp(StaticSession(ball(), ring(), "ball", folder=tmp_path), port=0) as app:
+    with ViewerApp(session_of(task.scene, tmp_path), port=0) as app:
         page = open_page(app, width=1280, height=800)
         page.context.grant_permissions(["clipboard-read", "clipboard-write"])
         errors: list[str] = []

@@ -58,4 +58,4 @@ def test_tour(
 
         Visitor(page, look).walk()
         assert not errors
-    assert len(states) == len(set(states)) >= 18
+    assert len(states) == len(set(states)) >= 19

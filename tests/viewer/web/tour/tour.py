@@ -69,9 +69,9 @@ class Visitor:
         for name in names:
             if re.fullmatch(r".+ \([A-Z]\)", name):
                 self._tool(name)
-        for key, role, title in (("?", "dialog", "Controls"), ("Control+k", "dialog", "All commands")):
+        for key, title in (("y", "Share"), ("?", "Controls"), ("Control+k", "All commands")):
             self._page.keyboard.press(key)
-            card = self._page.get_by_role(role, name=title)
+            card = self._page.get_by_role("dialog", name=title)
             card.wait_for(timeout=30_000)
             self._page.wait_for_timeout(300)
             self._look(title)
