@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 from luxel.render.errors import LuxelError
-from luxel.render.runs.checkpoints.checkpoint import available
 from luxel.viewer.attach import NoAnswerError, RunConnection, RunEnded
 
 EVERY = 5.0  # seconds, at least, between two copies
@@ -37,6 +36,8 @@ class ReceivedScene:
     @property
     def is_needed(self) -> bool:
         """Whether the run has saved no scene yet."""
+        from luxel.render.runs.checkpoints.checkpoint import available  # loads torch
+
         return not (self.run / "scene.ply").exists() and not available(self.run / "checkpoints")
 
     def follow(self, connection: RunConnection) -> None:

@@ -52,7 +52,7 @@ class Render(Options):
         luxel render runs/first --out tour.gif --width 480 --fps 15 --loop 3
         luxel render runs/first --out object.webp --transparent --quality 80
         luxel render runs/first --at IMG_0012 --out view.png --width 7680
-        luxel render runs/first --view "#position=3,0,1&target=0,0,0&up=0,0,1&fov=0.9" --out view.png --width 3840
+        luxel render runs/first --view "$LINK" --out view.png --width 3840
         luxel render runs/moving --times 0.2 0.6 --out excerpt.mp4
         luxel render runs/moving --freeze 0.5 --out still-time.mp4
         luxel render runs/a-distance-field --sun 1 -1 2

@@ -290,6 +290,10 @@ def test_exports_the_scene(toy: Any, tmp_path: Path) -> None:
 
     result = toy.trainer(tmp_path / "run", toy.config(steps=3), export=export).run(progress=False)
     assert result.scene == tmp_path / "run" / "scene.ply" and result.scene.read_text() == "300"
+    trainer = toy.trainer(tmp_path / "other", toy.config(steps=3), export=export)
+    assert trainer.copy_scene(tmp_path / "copy.ply") == 0 and (tmp_path / "copy.ply").read_text() == "300"
+    with pytest.raises(LuxelError, match="writes no scene files"):
+        toy.trainer(tmp_path / "third", toy.config(steps=3)).copy_scene(tmp_path / "none.ply")
 
 
 def test_nothing_holds_a_trainer_that_is_dropped(toy: Any, tmp_path: Path) -> None:

@@ -48,7 +48,6 @@ class CameraPathPanel(Panel):
     def build(self, gui: Any, order: float) -> None:
         """Adds the controls."""
         self.shared = SharedPath.of(self.page.session)
-        self._next: int | None = None  # index that is chosen after a change
         self._problem = ""
         self._stopped = lambda: True
         self._lines = PathLines(self.page.client, self.page.extent.radius, self._choose)
@@ -108,13 +107,12 @@ class CameraPathPanel(Panel):
 
     def _follow(self) -> None:
         """Shows the present path."""
-        path, chosen = self.shared.present, self._index() if self._next is None else self._next
-        self._next = None
+        path = self.shared.present
         if self._seconds.value != path.seconds:
             self._seconds.value = path.seconds
         if self._loop.value != path.loop:
             self._loop.value = path.loop
-        self._list(min(chosen, len(path.keyframes) - 1))
+        self._list(min(self._index(), len(path.keyframes) - 1))
         if (problem := self.shared.problem) != self._problem:
             self._problem = problem
             self._show(as_text(problem))
@@ -129,14 +127,8 @@ class CameraPathPanel(Panel):
                 raise LuxelError(f"a path has at most {MAX_KEYFRAMES} keyframes.", "Delete some.")
             return replace(path, keyframes=tuple(keyframes))
 
-        self._next = chosen
-        try:
-            self.shared.apply(title, changed)
-        finally:
-            self._next = None
-        self._list(
-            min(chosen, len(self._keyframes) - 1)
-        )  # where a thread that follows the file has come between
+        self.shared.apply(title, changed)
+        self._list(min(chosen, len(self._keyframes) - 1))
 
     def _set_path(self) -> None:
         """Takes duration and loop from their controls."""
@@ -208,10 +200,10 @@ class CameraPathPanel(Panel):
                 problem = error.problem.replace(str(file), "The chosen file")
                 raise LuxelError(problem, error.remedy) from error
         seconds = round(min(max(seconds, MIN_SECONDS), MAX_SECONDS), 3)
-        self._next = 0
         self.shared.apply(
             "Open path", lambda path: replace(path, keyframes=tuple(keyframes), seconds=seconds)
         )
+        self._list(0)
         self._show(f"Opened: {len(keyframes)} keyframes.")
 
     def _present(self) -> Keyframe:

@@ -330,12 +330,12 @@ class ShareJobs:
 
 def _begun() -> Work:
     """Of a plan that has begun."""
-    raise RuntimeError("a plan begins once")
+    raise AssertionError("a plan begins once")
 
 
 def _ended(file: Path, report: Callable[[float], None], cancelled: Callable[[], bool]) -> str:
     """Of a job that has ended."""
-    raise RuntimeError("a job runs once")
+    raise AssertionError("a job runs once")
 
 
 def _renamed(plan: Plan, file: Path) -> str:
