@@ -33,7 +33,9 @@ JUMP_SECONDS = 0.6
 JUMP_RATE = 30  # poses sent per second
 IN_FRONT = 0.5  # radii of the scene from its centre to a camera in front of it
 MIN_UP = 0.05  # cosine to a camera's up below which an up direction says nothing about it
-TILTED = math.radians(45)  # angle on the first image between its up and that of the scene, above which it is turned
+TILTED = math.radians(
+    45
+)  # angle on the first image between its up and that of the scene, above which it is turned
 
 
 @dataclass(frozen=True)
@@ -177,8 +179,8 @@ def find_extent(
 
 
 def first_pose(views: Sequence[View], extent: SceneExtent) -> Pose:
-    """Where a page begins: at the first view, upright, else in front of a scene that has a front, else next to the scene,
-    a little above its centre."""
+    """Where a page begins: at the first view, upright, else in front of a scene that has a front, else next to the
+    scene, a little above its centre."""
     if views:
         return _upright_pose(Pose.of_camera(views[0].camera), extent.up)
     if extent.front is not None:

@@ -133,7 +133,9 @@ def test_a_page_begins_upright_where_the_first_image_lies_on_its_side(tilt: floa
     lies = 45 < abs(tilt) < 135
     assert (pose.width, pose.height) == ((60, 80) if lies else (80, 60))
     focal = pose.height / math.tan(pose.fov_y / 2)
-    assert focal == pytest.approx(level.height / math.tan(level.fov_y / 2), rel=1e-5), "pixels keep their size"
+    assert focal == pytest.approx(level.height / math.tan(level.fov_y / 2), rel=1e-5), (
+        "pixels keep their size"
+    )
 
 
 def test_extent_finds_centre_size_and_up() -> None:

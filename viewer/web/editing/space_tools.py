@@ -24,7 +24,7 @@ GIZMO_SIZE = 0.12  # in radii of the scene
 class SpaceTool(Tool):
     """A region of space that is moved and turned with a gizmo, and selected with a button."""
 
-    turns = True
+    turns, region_first = True, True
 
     def build(self, gui: Any) -> None:
         """Adds the controls of the size, and the button."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 from page_driver import at_rest, newest_client, until
 from shown import ViewerApp
 
@@ -13,6 +13,7 @@ from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.panels.edit import EditPanel
 
 Point = tuple[float, float]
+MOST_TABS = 60  # from the beginning of the page to any control of the image
 
 
 class Hands:
@@ -64,6 +65,20 @@ class Hands:
             self.actions += 1
             self.page.keyboard.press(key)
 
+    def tab_to(self, target: Any) -> None:
+        """Goes to a control by Tab, one action, as often as it takes."""
+        self.actions += 1
+        for _ in range(MOST_TABS):
+            self.page.keyboard.press("Tab")
+            if target.evaluate("node => node === document.activeElement"):
+                return
+        raise AssertionError("Tab does not reach the control")
+
+    def write(self, text: str) -> None:
+        """Types where the focus is, one action."""
+        self.actions += 1
+        self.page.keyboard.type(text)
+
 
 class Desk:
     """A page at which a task is done, and what the viewer knows of it.
@@ -102,6 +117,10 @@ class Desk:
         """A button of the page by its exact name, the first where there are several."""
         return self.page.get_by_role("button", name=name, exact=True).first
 
+    def offer(self, name: str) -> Any:
+        """A button in the line of the active tool."""
+        return self.page.locator(".luxel-toolline").get_by_role("button", name=name, exact=True)
+
     def heading(self, name: str) -> Any:
         """The heading of a folder of the panel."""
         return self.page.locator(".luxel-heading").get_by_text(name, exact=True)
@@ -130,7 +149,7 @@ class Desk:
     def select(self, mask: Any) -> None:
         """Selects primitives without an action, as the start of a task."""
         self.panel(EditPanel).editor.run(lambda document: document.select(mask))
-        self.page.get_by_text("selected").first.wait_for(timeout=60_000)
+        self.page.locator(".luxel-count:visible").wait_for(timeout=60_000)
 
     @property
     def position(self) -> np.ndarray:
@@ -160,6 +179,11 @@ class Desk:
         focal = 0.5 * pose.height / np.tan(0.5 * pose.fov_y)
         return self.at(focal * x / z, focal * y / z)
 
+    def bounds(self, points: torch.Tensor) -> tuple[Point, Point]:
+        """Left and right, top and bottom of what points of the scene, [N, 3], cover of the page."""
+        x, y = np.array([self.on_page(tuple(point)) for point in points.tolist()]).T
+        return (x.min(), x.max()), (y.min(), y.max())
+
     def reload(self) -> None:
         """Loads the page again; what stays is that of its next client."""
         before, server = self.client.client_id, self.app._server
@@ -169,7 +193,3 @@ class Desk:
         until(lambda: self.client.client_id in self.app._pages, "the page has no panels")
         self.page.locator(".luxel-buttons").wait_for(timeout=60_000)
         self.rest()
-
-    def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Waits for a condition."""
-        until(condition, what)

@@ -1,4 +1,4 @@
-"""Thirty tasks at the page, each with the actions that it may take; docs/viewer.md has the same table.
+"""Tasks at the page, each with the actions that it may take; docs/viewer.md has the same table.
 
 A tool is chosen by one action; then every point, stroke and typed value that the geometry of the task needs is one, and
 one more confirms.
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from hands import Desk
 from page_driver import until
+from task_scenes import FLOATERS, tankard
 
 from luxel.viewer.web.editing.object_tool import ObjectTool
 from luxel.viewer.web.panels.camera_path import CameraPathPanel
@@ -23,7 +24,7 @@ from luxel.viewer.web.panels.edit import EditPanel
 from luxel.viewer.web.panels.ruler import RulerPanel
 
 By = Literal["mouse", "keys"]
-Shown = Literal["ball", "pair", "balls"]
+Shown = Literal["ball", "pair", "balls", "demo", "ended"]
 Stays = Callable[[Desk], bool]  # what must hold after a reload, too
 
 
@@ -36,7 +37,8 @@ class Task:
         by: with what it is done, and with nothing else.
         actions: how many it may take.
         run: does it and asserts that it is done; returns what must hold after a reload.
-        scene: which scene is shown: a ball with its cameras; two scenes side by side; two balls without cameras.
+        scene: which scene is shown: a ball with its cameras; two scenes side by side; two balls without cameras; the
+            tankard of the demo with floaters around it; a training that has ended.
     """
 
     name: str
@@ -93,19 +95,47 @@ def _(desk: Desk) -> Stays:
     return lambda desk: desk.count == left
 
 
-@task("Remove floaters: keep what an outline holds", "mouse", 4)
+@task("Clean up the floaters of the demo: keep what an outline holds", "mouse", 4, "demo")
 def _(desk: Desk) -> Stays:
     desk.hands.click(desk.tool("Lasso (L)"))
+    desk.hands.click(desk.field("Through"))
     desk.active()
-    corners = [(-200, -200), (200, -200), (200, 200), (-200, 200), (-200, -190)]
-    desk.hands.drag(*(desk.at(*corner) for corner in corners))
-    until(lambda: desk.selected > 20, "nothing is selected")
+    (left, right), (top, bottom) = ((edge - 12, other + 12) for edge, other in desk.bounds(tankard()))
+    desk.hands.drag((left, top), (right, top), (right, bottom), (left, bottom), (left, top + 5))
+    until(lambda: desk.selected == desk.count - FLOATERS, "the outline does not hold the tankard")
     kept = desk.selected
-    desk.hands.click(desk.button("Invert"))
-    until(lambda: desk.selected == desk.count - kept, "the selection was not inverted")
-    desk.hands.click(desk.button("Delete"))
+    desk.hands.click(desk.button("Crop"))
     until(lambda: desk.count == kept, "the floaters are still there")
     return lambda desk: desk.count == kept
+
+
+@task("Keep only what a rectangle holds", "mouse", 3)
+def _(desk: Desk) -> Stays:
+    desk.hands.click(desk.tool("Rectangle (R)"))
+    desk.active()
+    desk.hands.drag(desk.at(-300, -300), desk.at(0, 300))
+    until(lambda: 20 < desk.selected < 230, "nothing is selected")
+    kept = desk.selected
+    desk.hands.click(desk.button("Crop"))
+    until(lambda: desk.count == kept, "nothing was deleted")
+    return lambda desk: desk.count == kept
+
+
+@task("Select what a sphere holds", "mouse", 3)
+def _(desk: Desk) -> None:
+    desk.hands.click(desk.tool("Sphere (G)"))
+    desk.hands.type(desk.field("Radius"), 1.2)
+    desk.hands.click(desk.offer("Select"))
+    until(lambda: desk.selected == desk.count, "the sphere around the ball does not hold it")
+
+
+@task("Select what a box of a size holds", "mouse", 4)
+def _(desk: Desk) -> None:
+    desk.hands.click(desk.tool("Box (X)"))
+    for axis in "xy":
+        desk.hands.type(desk.field(f"Size, {axis}"), 4)
+    desk.hands.click(desk.offer("Select"))
+    until(lambda: 50 < desk.selected < 200, "the box holds another part of the ball")
 
 
 @task("Hide what a polygon of four corners holds", "mouse", 7)
@@ -131,11 +161,13 @@ def _(desk: Desk) -> None:
     until(lambda: desk.hidden == rest, "the rest is to be seen")
 
 
-@task("Take an edit back", "mouse", 1)
+@task("Take an edit back, and make it again", "mouse", 2)
 def _(desk: Desk) -> None:
-    half(desk)
+    chosen = half(desk)
     desk.hands.click(desk.tool("Undo"))
     until(lambda: desk.selected == 0, "the selection is still there")
+    desk.hands.click(desk.tool("Redo"))
+    until(lambda: desk.selected == chosen, "the selection did not come back")
 
 
 @task("Export a selection", "mouse", 1)
@@ -166,7 +198,7 @@ def _(desk: Desk) -> Stays:
     return lambda desk: desk.panel(RulerPanel)._length.value == length
 
 
-@task("Set the scale by a known length", "mouse", 7)
+@task("Set the scale by a known length", "mouse", 5)
 def _(desk: Desk) -> Stays:
     desk.hands.click(desk.tool("Ruler (M)"))
     desk.active()
@@ -174,8 +206,6 @@ def _(desk: Desk) -> Stays:
     until(lambda: len(desk.panel(RulerPanel)._points) == 1, "no click arrived")
     desk.hands.click(desk.at(60, 30))
     until(lambda: len(rulers(desk).rulers) == 1, "there is no ruler")
-    for folder in ("Ruler", "Scale"):
-        desk.hands.click(desk.heading(folder))
     desk.hands.type(desk.field("This is"), 0.42)
     desk.hands.click(desk.button("Set scale"))
     until(lambda: desk.panel(RulerPanel)._length.value == "42.00 cm", "there is no scale")
@@ -244,8 +274,9 @@ def _(desk: Desk) -> None:
 def _(desk: Desk) -> Stays:
     start = desk.position
     desk.hands.click(desk.button("Next ▶"))
-    until(lambda: not np.allclose(desk.position, start, atol=1e-2), "the camera has not moved")
-    place = desk.position
+    place = desk.app.session.views[1].camera.cam_to_world[:3, 3].numpy()
+    until(lambda: np.allclose(desk.position, place, atol=1e-3), "the camera is not at the next view")
+    assert not np.allclose(start, place, atol=1e-2)
     return lambda desk: np.allclose(desk.position, place, atol=1e-2)
 
 
@@ -258,6 +289,20 @@ def _(desk: Desk) -> Stays:
     desk.hands.click(desk.button("Add keyframe"))
     until(lambda: len(desk.panel(CameraPathPanel)._keyframes) == 2, "there are no two keyframes")
     return lambda desk: len(desk.panel(CameraPathPanel)._keyframes) == 2
+
+
+@task("Make a film of two views", "mouse", 7)
+def _(desk: Desk) -> None:
+    desk.hands.click(desk.heading("Camera path"))
+    desk.hands.click(desk.button("Add keyframe"))
+    desk.hands.drag(desk.at(-100, 0), desk.at(100, 20))
+    desk.rest()
+    desk.hands.click(desk.button("Add keyframe"))
+    desk.panel(CameraPathPanel).shared.apply(
+        "Duration", lambda path: replace(path, seconds=0.5)
+    )  # a short one
+    desk.hands.click(desk.button("Film …"))
+    assert shared(desk, "Make film")[4:8] == b"ftyp", "it is no film"
 
 
 def share(desk: Desk) -> Any:
@@ -319,6 +364,18 @@ def _(desk: Desk) -> None:
     until(lambda: tool._target is not None and len(tool._target.clicked.beside) == 1, "no point beside")
 
 
+@task("Clean up after a training: delete what an outline holds", "mouse", 3, "ended")
+def _(desk: Desk) -> Stays:
+    desk.hands.click(desk.page.get_by_role("region", name="Stopped").get_by_role("button", name="Clean up"))
+    desk.active()
+    desk.hands.drag(*(desk.at(*corner) for corner in ((-200, -200), (0, -200), (0, 200), (-200, 200))))
+    until(lambda: 20 < desk.selected < 230, "nothing is selected")
+    left = desk.count - desk.selected
+    desk.hands.click(desk.button("Delete"))
+    until(lambda: desk.count == left, "nothing was deleted")
+    return lambda desk: desk.count == left and not desk.page.locator(".luxel-end").is_visible()
+
+
 @task("Delete the selection", "keys", 2)
 def _(desk: Desk) -> Stays:
     desk.hands.key("Control+a")
@@ -357,11 +414,31 @@ def _(desk: Desk) -> None:
     line = desk.page.get_by_role("slider", name="Line between")
     line.wait_for(timeout=60_000)
     desk.rest()
-    desk.hands.actions += 1  # Tab, as often as it takes: the focus goes to the line
-    line.focus()
+    desk.hands.tab_to(line)
     split = float(desk.panel(ComparePanel)._split.value)
     desk.hands.key("ArrowLeft")
     until(lambda: float(desk.panel(ComparePanel)._split.value) < split, "the line was not moved")
+
+
+@task("Save an image of the view", "keys", 5)
+def _(desk: Desk) -> None:
+    desk.hands.key("y")
+    desk.hands.tab_to(share(desk).get_by_role("button", name="Save image"))
+    desk.hands.key("Enter")
+    ready = share(desk).get_by_role("button", name="Download: ").first
+    ready.wait_for(timeout=60_000)
+    desk.hands.tab_to(ready)
+    assert download(desk, lambda: desk.hands.key("Enter")).startswith(b"\x89PNG")
+
+
+@task("Move, and return to where the page began", "keys", 2)
+def _(desk: Desk) -> None:
+    start = desk.position
+    desk.hands.actions += 1
+    desk.page.keyboard.press("w", delay=400)
+    until(lambda: not np.allclose(desk.position, start, atol=1e-3), "the camera has not moved")
+    desk.hands.key("Home")
+    until(lambda: np.allclose(desk.position, start, atol=1e-3), "the camera is elsewhere")
 
 
 @task("Copy a link to the view", "keys", 1)
@@ -386,8 +463,7 @@ def _(desk: Desk) -> None:
 def _(desk: Desk) -> None:
     desk.hands.key("Control+k")
     desk.page.get_by_role("dialog", name="All commands").wait_for(timeout=60_000)
-    desk.hands.actions += 1
-    desk.page.keyboard.type("Select all")
+    desk.hands.write("Select all")
     desk.page.wait_for_timeout(500)
     desk.hands.key("Enter")
     until(lambda: desk.selected == 250, "the command was not run")

@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 import torch
 from hands import Desk
-from objects_of_balls import two_balls
-from page_driver import ball, ring, until
-from page_tasks import TASKS, Shown, Task, table
+from page_driver import until
+from page_tasks import TASKS, Task, table
 from segmenters import NestedSegmenter
-from shown import StaticSession, ViewerApp, side_of
+from shown import ViewerApp
+from task_scenes import session_of
 
 from luxel.viewer.web.editing import object_tool
-from luxel.viewer.web.pair.session import PairSession
 
 DOCS = Path(__file__).resolve().parents[4] / "docs" / "viewer.md"
 
@@ -25,16 +24,6 @@ def test_the_table_of_the_docs_is_that_of_the_tasks() -> None:
     assert table() in DOCS.read_text(), "docs/viewer.md: write the table of tasks anew"
     assert sum(task.by == "mouse" for task in TASKS) >= 20
     assert sum(task.by == "keys" for task in TASKS) >= 10
-
-
-def session_of(scene: Shown, folder: Path) -> Any:
-    """What a task begins with."""
-    if scene == "balls":
-        return StaticSession(two_balls(), folder=folder)
-    if scene == "pair":
-        left, right = (StaticSession(ball(count), ring(), name) for count, name in ((250, "a"), (200, "b")))
-        return PairSession(side_of("a", left), side_of("b", right))
-    return StaticSession(ball(), ring(), "ball", folder=folder)
 
 
 @pytest.mark.slow
@@ -46,7 +35,7 @@ def test_task(
     segmenter = NestedSegmenter()
     monkeypatch.setattr(object_tool, "segmenter_for", lambda device: segmenter)
     torch.set_num_threads(1)
-    with ViewerApp(session_of(task.scene, tmp_path), port=0) as app:
+    with session_of(task.scene, tmp_path) as session, ViewerApp(session, port=0) as app:
         page = open_page(app, width=1280, height=800)
         page.context.grant_permissions(["clipboard-read", "clipboard-write"])
         errors: list[str] = []

@@ -1,6 +1,7 @@
 // The tools on the image: their icons at its edge, one line for the active tool, and what can be done with a selection.
 // What there is and what is active comes from the server, see viewer/web/toolbar.py.
 
+import { openFolder } from "./folders.js";
 import { iconButton } from "./icons.js";
 import { element } from "./status.js";
 
@@ -91,7 +92,10 @@ export class Toolbar {
     this.#line.hidden = this.#message.hidden && !selected;
   }
 
+  // Chooses a tool, or leaves it; an empty name leaves the newest.
   choose(name) {
+    const tool = this.#described.tools.find((tool) => tool.name === name);
+    if (tool?.folder && !this.#state.active.includes(name)) openFolder(tool.folder);
     this.#send({ type: "tool", name });
   }
 
