@@ -6,7 +6,6 @@ one more confirms.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -490,7 +489,3 @@ def table() -> str:
     """The tasks as docs/viewer.md lists them."""
     rows = [f"| {task.name} | {task.by} | {task.actions} |" for task in TASKS]
     return "\n".join(["| task | with | actions |", "|---|---|---|", *rows])
-
-
-if __name__ == "__main__":
-    print(json.dumps(len(TASKS)), table(), sep="\n")

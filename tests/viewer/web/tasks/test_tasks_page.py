@@ -27,7 +27,7 @@ def test_the_table_of_the_docs_is_that_of_the_tasks() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: f"{task.name}, {task.by}")
 def test_task(
     task: Task, open_page: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

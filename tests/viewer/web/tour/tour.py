@@ -1,22 +1,31 @@
 """A driven tour of the page: every tool once, in each window and colour scheme, and its screenshots on one sheet.
 
-python tests/viewer/web/tour/tour.py SCENE OUT.webp     walks through a scene as `luxel view` opens it
+python tests/viewer/web/tour/tour.py RUN FOLDER     walks through a run as `luxel view` opens it; FOLDER (docs/images)
+                                                    gets the sheet and the images of docs/viewer.md
 
-pytest walks through a small one (test_tour_page.py) and writes build/tour.webp.
+pytest walks through a small scene (test_tour_page.py) and writes build/tour.webp.
 """
 
 from __future__ import annotations
 
 import io
+import itertools
 import math
+import os
 import re
+import shutil
+import subprocess
 import sys
+import tempfile
+import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where pytest has the drivers of the page from
@@ -27,6 +36,24 @@ SCHEMES = ("light", "dark")
 THUMBNAIL = 300  # pixels of the longer side of a screenshot on the sheet
 LABEL = 18  # pixels of the line under it
 LARGEST = 1 << 20  # bytes of the sheet
+QUALITY = 80  # of the images of the docs
+
+# States of the first walk that docs/viewer.md shows, and the names of their files.
+IMAGES = {
+    "Rectangle (R)": "edit",
+    "Lasso (L)": "lasso",
+    "Brush (B)": "brush",
+    "Range (K)": "range",
+    "Transform (T)": "transform",
+    "Compare with the photograph (C)": "compare",
+    "Inspect (I)": "inspect",
+    "Ruler (M)": "ruler",
+    "cameras": "frustums",
+    "histograms": "statistics",
+    "camera path": "camera-path",
+    "Share": "share",
+    "Controls": "help",
+}
 
 OUTSIDE = """() => [...document.querySelectorAll(".luxel-shell > *, .luxel-shell button, .luxel-card, .luxel-menu")]
   .filter((node) => node.checkVisibility({ opacityProperty: true, visibilityProperty: true }))
@@ -55,11 +82,50 @@ class Screen:
     image: Image.Image
 
 
+@dataclass(frozen=True)
+class Gesture:
+    """What is done with a tool, at positions of the image: (0, 0) is its middle, (1, 1) half of its shorter side
+    farther right and below.
+
+    Args:
+        clicks: made one after another.
+        drag: corners of one drag.
+        keys: pressed first.
+        offer: button of the tool's line that is pressed last.
+    """
+
+    clicks: tuple[tuple[float, float], ...] = ()
+    drag: tuple[tuple[float, float], ...] = ()
+    keys: tuple[str, ...] = ()
+    offer: str = ""
+
+
+AROUND = tuple(
+    (0.15 + 0.6 * math.cos(turn), -0.62 + 0.26 * math.sin(turn)) for turn in np.linspace(0, 2 * math.pi, 24)
+)
+GESTURES = {
+    "Click": Gesture(clicks=((0.0, 0.2),)),
+    "Rectangle": Gesture(drag=((-0.6, -0.35), (0.7, 0.15))),
+    "Lasso": Gesture(drag=AROUND),
+    "Polygon": Gesture(clicks=((-0.5, -0.3), (0.5, -0.3), (0.6, 0.5), (-0.4, 0.5), (-0.5, -0.3))),
+    "Brush": Gesture(drag=((-0.3, 0.7), (0.5, 0.75))),
+    "Sphere": Gesture(offer="Select"),
+    "Box": Gesture(offer="Select"),
+    "Plane": Gesture(offer="Select"),
+    "Range": Gesture(offer="Select"),
+    "Transform": Gesture(keys=("Control+a",)),
+    "Inspect": Gesture(clicks=((0.1, 0.1),)),
+    "Ruler": Gesture(clicks=((-0.25, 0.5), (0.4, 0.5))),
+    "Level by three points": Gesture(clicks=((0.0, 0.2),)),
+}
+
+
 class Visitor:
     """Walks through one page and calls ``look(state)`` where there is something to see."""
 
     def __init__(self, page: Any, look: Callable[[str], None]) -> None:
         self._page, self._look = page, look
+        self._touch = bool(page.evaluate("matchMedia('(pointer: coarse)').matches"))
 
     def walk(self) -> None:
         """All states: tools one after the other, then menus and cards."""
@@ -69,6 +135,13 @@ class Visitor:
         for name in names:
             if re.fullmatch(r".+ \([A-Z]\)", name):
                 self._tool(name)
+        if self._touch:
+            self._page.keyboard.press("h")
+            self._page.wait_for_timeout(600)
+            self._look("panel")
+            self._page.keyboard.press("h")
+        else:
+            self._panels()
         for key, title in (("y", "Share"), ("?", "Controls"), ("Control+k", "All commands")):
             self._page.keyboard.press(key)
             card = self._page.get_by_role("dialog", name=title)
@@ -87,10 +160,91 @@ class Visitor:
         pressed = lambda: button.get_attribute("aria-pressed") == "true"  # noqa: E731
         self._page.keyboard.press(name[-2].lower())
         self._until(pressed, f"{name} does not start")
-        self._page.wait_for_timeout(500)
+        self._page.wait_for_timeout(800)
+        self._use(GESTURES.get(name[:-4], Gesture()))
+        self._page.wait_for_timeout(1000)
         self._look(name)
-        self._page.keyboard.press(name[-2].lower())
+        if self._page.locator(".luxel-count").is_visible():
+            self._page.keyboard.press("Control+Shift+a")
+        if pressed():
+            self._page.keyboard.press(name[-2].lower())
         self._until(lambda: not pressed(), f"{name} does not end")
+
+    def _use(self, gesture: Gesture) -> None:
+        for key in gesture.keys:
+            self._page.keyboard.press(key)
+        for place in gesture.clicks:
+            (self._page.touchscreen.tap if self._touch else self._page.mouse.click)(*self._at(place))
+            self._page.wait_for_timeout(700)
+        if gesture.drag:
+            self._page.mouse.move(*self._at(gesture.drag[0]))
+            self._page.mouse.down()
+            for place in gesture.drag[1:]:
+                self._page.mouse.move(*self._at(place), steps=3)
+            self._page.mouse.up()
+        if gesture.offer:
+            button = self._page.locator(".luxel-toolline").get_by_role(
+                "button", name=gesture.offer, exact=True
+            )
+            button.click(timeout=30_000)
+
+    def _at(self, place: tuple[float, float]) -> tuple[float, float]:
+        """A position of the image on the page, CSS pixels."""
+        box = self._page.evaluate(
+            "(() => { const b = window.__viserMutable.canvas.getBoundingClientRect();"
+            " return [b.left, b.top, b.width, b.height] })()"
+        )
+        half = min(box[2:]) / 2
+        return box[0] + box[2] / 2 + half * place[0], box[1] + box[3] / 2 + half * place[1]
+
+    def _panels(self) -> None:
+        """What the panel of a wide window has beside the tools."""
+        page = self._page
+        for folder in ("Ruler", "Edit", "Compare"):  # that the tools have opened
+            self._fold(folder)
+        self._check("Show cameras")
+        page.wait_for_timeout(1500)
+        self._look("cameras")
+        self._check("Show cameras")
+        for output in ("depth", "ellipsoids"):
+            self._choose(output)
+            self._look(output)
+        self._choose("colour")
+        self._fold("Statistics")
+        self._check("Histograms")
+        page.wait_for_timeout(2500)
+        self._look("histograms")
+        self._check("Histograms")
+        self._fold("Statistics")
+        self._fold("Camera path")
+        start = [self._at(place) for place in ((-0.2, 0.0), (0.2, 0.0))]
+        for _ in range(3):
+            page.get_by_role("button", name="Add keyframe").click()
+            page.wait_for_timeout(400)
+            page.mouse.move(*start[0])
+            page.mouse.down()
+            page.mouse.move(*start[1], steps=6)
+            page.mouse.up()
+            page.wait_for_timeout(600)
+        page.mouse.move(*self._at((0.0, 0.0)))
+        for _ in range(3):
+            page.mouse.wheel(0, 240)
+        page.wait_for_timeout(1500)
+        self._look("camera path")
+        self._fold("Camera path")
+
+    def _fold(self, name: str) -> None:
+        """Opens or closes a folder of the panel."""
+        self._page.locator(".luxel-heading").get_by_text(name, exact=True).click()
+        self._page.wait_for_timeout(400)
+
+    def _check(self, name: str) -> None:
+        self._page.get_by_label(name, exact=True).click()
+
+    def _choose(self, output: str) -> None:
+        self._page.get_by_label("Output", exact=True).click()
+        self._page.get_by_role("option", name=output, exact=True).click()
+        self._page.wait_for_timeout(1500)
 
     def _until(self, condition: Callable[[], bool], what: str) -> None:
         for _ in range(600):
@@ -168,46 +322,53 @@ def write_sheet(image: Image.Image, path: Path) -> None:
     path.write_bytes(content.getvalue())
 
 
-def main(scene: str, out: str) -> None:
-    import subprocess
-    import time
-    import urllib.request
-
+def main(run: str, folder: str) -> None:
+    """Walks through copies of a run, one for each window and scheme, and writes the images of the docs."""
     from page_driver import CHROMIUM, FLAGS
     from playwright.sync_api import sync_playwright
 
+    screens: list[Screen] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, headless=True, args=FLAGS)
+        for window, scheme in itertools.product(WINDOWS, SCHEMES):
+            with _served(Path(run)) as address, visiting(browser, address, window, scheme) as page:
+                page.wait_for_timeout(4000)  # until the image is there in full
+
+                def look(state: str, page: Any = page, window: str = window, scheme: str = scheme) -> None:
+                    screens.append(Screen(window, scheme, state, screenshot(page)))
+
+                Visitor(page, look).walk()
+        browser.close()
+    out = Path(folder)
+    write_sheet(sheet(screens), out / "viewer-tour.webp")
+    for screen in screens:
+        if (screen.window, screen.scheme) == ("1280x800", "light") and screen.state in IMAGES:
+            screen.image.save(out / f"viewer-{IMAGES[screen.state]}.webp", quality=QUALITY, method=6)
+
+
+@contextmanager
+def _served(run: Path) -> Iterator[str]:
+    """The address of a viewer of a copy of a run, without anything of this user."""
     port = 8300
-    viewer = subprocess.Popen(
-        [sys.executable, "-m", "luxel.viewer.console", "view", scene, "--port", str(port), "--no-open"]
-    )
-    address, screens = f"http://127.0.0.1:{port}", []
-    try:
-        deadline = time.monotonic() + 120
-        while math.isfinite(deadline):
-            try:
-                urllib.request.urlopen(address, timeout=2).close()
-                break
-            except OSError:
-                assert time.monotonic() < deadline, "the viewer does not answer"
-                time.sleep(0.5)
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=CHROMIUM, headless=True, args=FLAGS)
-            for window in WINDOWS:
-                for scheme in SCHEMES:
-                    with visiting(browser, address, window, scheme) as page:
-                        page.wait_for_timeout(4000)  # until the image is there in full
-
-                        def look(
-                            state: str, page: Any = page, window: str = window, scheme: str = scheme
-                        ) -> None:
-                            screens.append(Screen(window, scheme, state, screenshot(page)))
-
-                        Visitor(page, look).walk()
-            browser.close()
-    finally:
-        viewer.terminate()
-        viewer.wait()
-    write_sheet(sheet(screens), Path(out))
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "tankard"
+        shutil.copytree(run, copy)
+        own = {name: folder for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME")}
+        command = [str(Path(sys.executable).with_name("luxel")), "view", str(copy), "--port", str(port)]
+        viewer = subprocess.Popen(command, env={**os.environ, **own})
+        address, deadline = f"http://127.0.0.1:{port}", time.monotonic() + 120
+        try:
+            while True:
+                try:
+                    urllib.request.urlopen(address, timeout=2).close()
+                    break
+                except OSError:
+                    assert time.monotonic() < deadline, "the viewer does not answer"
+                    time.sleep(0.5)
+            yield address
+        finally:
+            viewer.terminate()
+            viewer.wait()
 
 
 if __name__ == "__main__":
