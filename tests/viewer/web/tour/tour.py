@@ -1,7 +1,9 @@
 """A driven tour of the page: every tool once, in each window and colour scheme, and its screenshots on one sheet.
 
-python tests/viewer/web/tour/tour.py RUN FOLDER     walks through a run as `luxel view` opens it; FOLDER (docs/images)
-                                                    gets the sheet and the images of docs/viewer.md
+python tests/viewer/web/tour/tour.py RUN FOLDER [SCREENS]
+
+walks through a run as `luxel view` opens it. FOLDER (docs/images) gets the sheet and the images of docs/viewer.md, SCREENS
+all screenshots as they are.
 
 pytest walks through a small scene (test_tour_page.py) and writes build/tour.webp.
 """
@@ -14,6 +16,7 @@ import math
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -115,7 +118,7 @@ GESTURES = {
     "Range": Gesture(offer="Select"),
     "Transform": Gesture(keys=("Control+a",)),
     "Inspect": Gesture(clicks=((0.1, 0.1),)),
-    "Ruler": Gesture(clicks=((-0.25, 0.5), (0.4, 0.5))),
+    "Ruler": Gesture(clicks=((-0.25, 0.5), (0.3, 0.5))),
     "Level by three points": Gesture(clicks=((0.0, 0.2),)),
 }
 
@@ -164,6 +167,8 @@ class Visitor:
         self._use(GESTURES.get(name[:-4], Gesture()))
         self._page.wait_for_timeout(1000)
         self._look(name)
+        if name.startswith("Compare"):
+            self._page.keyboard.press("Home")  # from where the photograph was taken
         if self._page.locator(".luxel-count").is_visible():
             self._page.keyboard.press("Control+Shift+a")
         if pressed():
@@ -202,17 +207,19 @@ class Visitor:
         page = self._page
         for folder in ("Ruler", "Edit", "Compare"):  # that the tools have opened
             self._fold(folder)
+        self._zoom_out(5)
         self._check("Show cameras")
-        page.wait_for_timeout(1500)
+        self._rest()
         self._look("cameras")
         self._check("Show cameras")
+        page.keyboard.press("Home")
         for output in ("depth", "ellipsoids"):
             self._choose(output)
             self._look(output)
         self._choose("colour")
         self._fold("Statistics")
         self._check("Histograms")
-        page.wait_for_timeout(2500)
+        self._rest(2500)
         self._look("histograms")
         self._check("Histograms")
         self._fold("Statistics")
@@ -226,12 +233,24 @@ class Visitor:
             page.mouse.move(*start[1], steps=6)
             page.mouse.up()
             page.wait_for_timeout(600)
-        page.mouse.move(*self._at((0.0, 0.0)))
-        for _ in range(3):
-            page.mouse.wheel(0, 240)
-        page.wait_for_timeout(1500)
+        self._zoom_out(5)
+        self._rest()
         self._look("camera path")
         self._fold("Camera path")
+        page.keyboard.press("Home")
+        page.wait_for_timeout(1000)
+
+    def _zoom_out(self, notches: int) -> None:
+        self._page.keyboard.press("Home")
+        self._page.wait_for_timeout(1000)
+        self._page.mouse.move(*self._at((0.0, 0.0)))
+        for _ in range(notches):
+            self._page.mouse.wheel(0, 240)
+
+    def _rest(self, milliseconds: int = 1500) -> None:
+        """Waits for the image, the pointer where it opens no help."""
+        self._page.mouse.move(*self._at((0.9, -0.9)))
+        self._page.wait_for_timeout(milliseconds)
 
     def _fold(self, name: str) -> None:
         """Opens or closes a folder of the panel."""
@@ -244,7 +263,7 @@ class Visitor:
     def _choose(self, output: str) -> None:
         self._page.get_by_label("Output", exact=True).click()
         self._page.get_by_role("option", name=output, exact=True).click()
-        self._page.wait_for_timeout(1500)
+        self._rest()
 
     def _until(self, condition: Callable[[], bool], what: str) -> None:
         for _ in range(600):
@@ -322,7 +341,7 @@ def write_sheet(image: Image.Image, path: Path) -> None:
     path.write_bytes(content.getvalue())
 
 
-def main(run: str, folder: str) -> None:
+def main(run: str, folder: str, single: str = "") -> None:
     """Walks through copies of a run, one for each window and scheme, and writes the images of the docs."""
     from page_driver import CHROMIUM, FLAGS
     from playwright.sync_api import sync_playwright
@@ -336,6 +355,8 @@ def main(run: str, folder: str) -> None:
 
                 def look(state: str, page: Any = page, window: str = window, scheme: str = scheme) -> None:
                     screens.append(Screen(window, scheme, state, screenshot(page)))
+                    if single:
+                        screens[-1].image.save(Path(single) / f"{window}-{scheme}-{state}.png")
 
                 Visitor(page, look).walk()
         browser.close()
@@ -349,7 +370,9 @@ def main(run: str, folder: str) -> None:
 @contextmanager
 def _served(run: Path) -> Iterator[str]:
     """The address of a viewer of a copy of a run, without anything of this user."""
-    port = 8300
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "tankard"
         shutil.copytree(run, copy)
