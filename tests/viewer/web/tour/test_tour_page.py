@@ -56,6 +56,6 @@ def test_tour(
             if (axe := source()) is not None:  # test_accessibility_page.py says aloud where it is missing
                 assert findings(page, axe) == [], state
 
-        Visitor(page, look).walk()
+        Visitor(page, look, pace=0.4).walk()
         assert not errors
     assert len(states) == len(set(states)) >= 19

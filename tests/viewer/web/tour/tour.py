@@ -1,27 +1,13 @@
 """A driven tour of the page: every tool once, in each window and colour scheme, and its screenshots on one sheet.
 
-python tests/viewer/web/tour/tour.py RUN FOLDER [SCREENS]
-
-walks through a run as `luxel view` opens it. FOLDER (docs/images) gets the sheet and the images of docs/viewer.md, SCREENS
-all screenshots as they are.
-
-pytest walks through a small scene (test_tour_page.py) and writes build/tour.webp.
+pytest walks through a small scene (test_tour_page.py) and writes build/tour.webp; make_images.py walks through a run.
 """
 
 from __future__ import annotations
 
 import io
-import itertools
 import math
-import os
 import re
-import shutil
-import socket
-import subprocess
-import sys
-import tempfile
-import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,33 +17,11 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # where pytest has the drivers of the page from
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
 WINDOWS = {"1280x800": (1280, 800), "1920x1080": (1920, 1080), "phone": (390, 844)}
 SCHEMES = ("light", "dark")
 THUMBNAIL = 300  # pixels of the longer side of a screenshot on the sheet
 LABEL = 18  # pixels of the line under it
 LARGEST = 1 << 20  # bytes of the sheet
-QUALITY = 80  # of the images of the docs
-
-# States of the first walk that docs/viewer.md shows, and the names of their files.
-IMAGES = {
-    "Rectangle (R)": "edit",
-    "Lasso (L)": "lasso",
-    "Brush (B)": "brush",
-    "Range (K)": "range",
-    "Transform (T)": "transform",
-    "Compare with the photograph (C)": "compare",
-    "Inspect (I)": "inspect",
-    "Ruler (M)": "ruler",
-    "cameras": "frustums",
-    "histograms": "statistics",
-    "camera path": "camera-path",
-    "Share": "share",
-    "Controls": "help",
-}
-
 OUTSIDE = """() => [...document.querySelectorAll(".luxel-shell > *, .luxel-shell button, .luxel-card, .luxel-menu")]
   .filter((node) => node.checkVisibility({ opacityProperty: true, visibilityProperty: true }))
   .filter((node) => !node.closest(".luxel-columns, .luxel-loading"))
@@ -124,10 +88,16 @@ GESTURES = {
 
 
 class Visitor:
-    """Walks through one page and calls ``look(state)`` where there is something to see."""
+    """Walks through one page and calls ``look(state)`` where there is something to see.
 
-    def __init__(self, page: Any, look: Callable[[str], None]) -> None:
-        self._page, self._look = page, look
+    Args:
+        page: of the browser.
+        look: is called with the name of each state.
+        pace: factor of the pauses that people make, and images take.
+    """
+
+    def __init__(self, page: Any, look: Callable[[str], None], pace: float = 1.0) -> None:
+        self._page, self._look, self._pace = page, look, pace
         self._touch = bool(page.evaluate("matchMedia('(pointer: coarse)').matches"))
 
     def walk(self) -> None:
@@ -140,7 +110,7 @@ class Visitor:
                 self._tool(name)
         if self._touch:
             self._page.keyboard.press("h")
-            self._page.wait_for_timeout(600)
+            self._wait(600)
             self._look("panel")
             self._page.keyboard.press("h")
         else:
@@ -149,23 +119,24 @@ class Visitor:
             self._page.keyboard.press(key)
             card = self._page.get_by_role("dialog", name=title)
             card.wait_for(timeout=30_000)
-            self._page.wait_for_timeout(300)
+            self._wait(300)
             self._look(title)
             self._page.keyboard.press("Escape")
             card.wait_for(state="hidden")
-        self._page.keyboard.press("h")
-        self._page.wait_for_timeout(400)
-        self._look("no panel")
-        self._page.keyboard.press("h")
+        if not self._touch:
+            self._page.keyboard.press("h")
+            self._wait(400)
+            self._look("no panel")
+            self._page.keyboard.press("h")
 
     def _tool(self, name: str) -> None:
         button = self._page.get_by_role("toolbar", name="Tools").get_by_role("button", name=name)
         pressed = lambda: button.get_attribute("aria-pressed") == "true"  # noqa: E731
         self._page.keyboard.press(name[-2].lower())
         self._until(pressed, f"{name} does not start")
-        self._page.wait_for_timeout(800)
+        self._wait(800)
         self._use(GESTURES.get(name[:-4], Gesture()))
-        self._page.wait_for_timeout(1000)
+        self._wait(1000)
         self._look(name)
         if name.startswith("Compare"):
             self._page.keyboard.press("Home")  # from where the photograph was taken
@@ -180,7 +151,7 @@ class Visitor:
             self._page.keyboard.press(key)
         for place in gesture.clicks:
             (self._page.touchscreen.tap if self._touch else self._page.mouse.click)(*self._at(place))
-            self._page.wait_for_timeout(700)
+            self._wait(700)
         if gesture.drag:
             self._page.mouse.move(*self._at(gesture.drag[0]))
             self._page.mouse.down()
@@ -206,64 +177,72 @@ class Visitor:
         """What the panel of a wide window has beside the tools."""
         page = self._page
         for folder in ("Ruler", "Edit", "Compare"):  # that the tools have opened
-            self._fold(folder)
-        self._zoom_out(5)
-        self._check("Show cameras")
-        self._rest()
+            self.fold(folder)
+        self.zoom_out(5)
+        self.check("Show cameras")
+        self.rest()
         self._look("cameras")
-        self._check("Show cameras")
+        self.check("Show cameras")
         page.keyboard.press("Home")
         for output in ("depth", "ellipsoids"):
-            self._choose(output)
+            self.choose(output)
             self._look(output)
-        self._choose("colour")
-        self._fold("Statistics")
-        self._check("Histograms")
-        self._rest(2500)
+        self.choose("colour")
+        self.fold("Statistics")
+        self.check("Histograms")
+        self.rest(2500)
         self._look("histograms")
-        self._check("Histograms")
-        self._fold("Statistics")
-        self._fold("Camera path")
+        self.check("Histograms")
+        self.fold("Statistics")
+        self.fold("Camera path")
         start = [self._at(place) for place in ((-0.2, 0.0), (0.2, 0.0))]
         for _ in range(3):
             page.get_by_role("button", name="Add keyframe").click()
-            page.wait_for_timeout(400)
+            self._wait(400)
             page.mouse.move(*start[0])
             page.mouse.down()
             page.mouse.move(*start[1], steps=6)
             page.mouse.up()
-            page.wait_for_timeout(600)
-        self._zoom_out(5)
-        self._rest()
+            self._wait(600)
+        self.zoom_out(9)
+        self.rest()
         self._look("camera path")
-        self._fold("Camera path")
+        self.fold("Camera path")
         page.keyboard.press("Home")
-        page.wait_for_timeout(1000)
+        self._wait(1000)
 
-    def _zoom_out(self, notches: int) -> None:
+    def zoom_out(self, notches: int) -> None:
+        """Goes to where the page begins, and back from there by notches of the wheel."""
         self._page.keyboard.press("Home")
-        self._page.wait_for_timeout(1000)
+        self._wait(1000)
         self._page.mouse.move(*self._at((0.0, 0.0)))
         for _ in range(notches):
             self._page.mouse.wheel(0, 240)
 
-    def _rest(self, milliseconds: int = 1500) -> None:
+    def rest(self, milliseconds: int = 1500) -> None:
         """Waits for the image, the pointer where it opens no help."""
         self._page.mouse.move(*self._at((0.9, -0.9)))
-        self._page.wait_for_timeout(milliseconds)
+        self._wait(milliseconds)
 
-    def _fold(self, name: str) -> None:
+    def fold(self, name: str) -> None:
         """Opens or closes a folder of the panel."""
-        self._page.locator(".luxel-heading").get_by_text(name, exact=True).click()
-        self._page.wait_for_timeout(400)
+        heading = self._page.locator(".luxel-heading").get_by_text(name, exact=True)
+        heading.click()
+        self._wait(400)
+        heading.evaluate("node => node.scrollIntoView()")
 
-    def _check(self, name: str) -> None:
+    def check(self, name: str) -> None:
+        """Switches a check box of the panel."""
         self._page.get_by_label(name, exact=True).click()
 
-    def _choose(self, output: str) -> None:
+    def choose(self, output: str) -> None:
+        """Chooses what the image shows."""
         self._page.get_by_label("Output", exact=True).click()
         self._page.get_by_role("option", name=output, exact=True).click()
-        self._rest()
+        self.rest()
+
+    def _wait(self, milliseconds: int) -> None:
+        self._page.wait_for_timeout(self._pace * milliseconds)
 
     def _until(self, condition: Callable[[], bool], what: str) -> None:
         for _ in range(600):
@@ -339,60 +318,3 @@ def write_sheet(image: Image.Image, path: Path) -> None:
             break
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content.getvalue())
-
-
-def main(run: str, folder: str, single: str = "") -> None:
-    """Walks through copies of a run, one for each window and scheme, and writes the images of the docs."""
-    from page_driver import CHROMIUM, FLAGS
-    from playwright.sync_api import sync_playwright
-
-    screens: list[Screen] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, headless=True, args=FLAGS)
-        for window, scheme in itertools.product(WINDOWS, SCHEMES):
-            with _served(Path(run)) as address, visiting(browser, address, window, scheme) as page:
-                page.wait_for_timeout(4000)  # until the image is there in full
-
-                def look(state: str, page: Any = page, window: str = window, scheme: str = scheme) -> None:
-                    screens.append(Screen(window, scheme, state, screenshot(page)))
-                    if single:
-                        screens[-1].image.save(Path(single) / f"{window}-{scheme}-{state}.png")
-
-                Visitor(page, look).walk()
-        browser.close()
-    out = Path(folder)
-    write_sheet(sheet(screens), out / "viewer-tour.webp")
-    for screen in screens:
-        if (screen.window, screen.scheme) == ("1280x800", "light") and screen.state in IMAGES:
-            screen.image.save(out / f"viewer-{IMAGES[screen.state]}.webp", quality=QUALITY, method=6)
-
-
-@contextmanager
-def _served(run: Path) -> Iterator[str]:
-    """The address of a viewer of a copy of a run, without anything of this user."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "tankard"
-        shutil.copytree(run, copy)
-        own = {name: folder for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME")}
-        command = [str(Path(sys.executable).with_name("luxel")), "view", str(copy), "--port", str(port)]
-        viewer = subprocess.Popen(command, env={**os.environ, **own})
-        address, deadline = f"http://127.0.0.1:{port}", time.monotonic() + 120
-        try:
-            while True:
-                try:
-                    urllib.request.urlopen(address, timeout=2).close()
-                    break
-                except OSError:
-                    assert time.monotonic() < deadline, "the viewer does not answer"
-                    time.sleep(0.5)
-            yield address
-        finally:
-            viewer.terminate()
-            viewer.wait()
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
