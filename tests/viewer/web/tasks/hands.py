@@ -13,7 +13,7 @@ from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.panels.edit import EditPanel
 
 Point = tuple[float, float]
-MOST_TABS = 60  # from the beginning of the page to any control of the image
+MAX_TABS = 60  # from the beginning of the page to any control of the image
 
 
 class Hands:
@@ -68,7 +68,7 @@ class Hands:
     def tab_to(self, target: Any) -> None:
         """Goes to a control by Tab, one action, as often as it takes."""
         self.actions += 1
-        for _ in range(MOST_TABS):
+        for _ in range(MAX_TABS):
             self.page.keyboard.press("Tab")
             if target.evaluate("node => node === document.activeElement"):
                 return

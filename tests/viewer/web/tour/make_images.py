@@ -107,10 +107,17 @@ class Tour:
 
     @contextmanager
     def _visit(
-        self, *command: str | Path, window: str = next(iter(WINDOWS)), scheme: str = SCHEMES[0]
+        self,
+        command: str,
+        *arguments: str | Path,
+        window: str = next(iter(WINDOWS)),
+        scheme: str = SCHEMES[0],
     ) -> Iterator[tuple[Any, Look]]:
         """A page of a viewer, and the function that takes screenshots of it."""
-        with _served(*command) as (viewer, address), visiting(self._browser, address, window, scheme) as page:
+        with (
+            _served(command, *arguments) as (viewer, address),
+            visiting(self._browser, address, window, scheme) as page,
+        ):
             self._viewer = viewer
             page.wait_for_timeout(4000)  # until the image is there in full
 
