@@ -17,6 +17,15 @@ from task_scenes import session_of
 
 from luxel.viewer.web.editing import object_tool
 
+QUICK = {  # those of `make test`
+    *(
+        "Select one primitive",
+        "Fly to a point",
+        "Export a selection",
+        "Undo and redo",
+        "Copy a link to the view",
+    ),
+}
 DOCS = Path(__file__).resolve().parents[4] / "docs" / "viewer.md"
 
 
@@ -26,8 +35,11 @@ def test_the_table_of_the_docs_is_that_of_the_tasks() -> None:
     assert sum(task.by == "keys" for task in TASKS) >= 10
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("task", TASKS, ids=lambda task: f"{task.name}, {task.by}")
+@pytest.mark.parametrize(
+    "task",
+    [pytest.param(task, marks=() if task.name in QUICK else pytest.mark.slow) for task in TASKS],
+    ids=lambda task: f"{task.name}, {task.by}",
+)
 def test_task(
     task: Task, open_page: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,7 +46,7 @@ IMAGES = {
         "seen-by": "seen by",
     },
 }
-OUTPUTS = ("count", "overdraw", "ellipsoids", "points")  # side by side in viewer-outputs.jpg
+OUTPUTS = ("colour", "count", "overdraw", "ellipsoids", "points")  # side by side in viewer-outputs.jpg
 
 
 class Tour:

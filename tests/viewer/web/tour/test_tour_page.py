@@ -1,6 +1,7 @@
 """Every tool once: nothing lies outside of the window, nothing is serious for axe-core.
 
-build/tour.webp gets the screenshots. A wide window in light and a phone in dark colours; with LUXEL_TOUR=all three windows, each light and dark: six minutes.
+A wide window in light and a phone in dark colours; with LUXEL_TOUR=all three windows, each light and dark, which takes
+six minutes. build/tour.webp gets the screenshots.
 """
 
 from __future__ import annotations

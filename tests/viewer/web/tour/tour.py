@@ -196,7 +196,7 @@ class Visitor:
         self.fold("Statistics")
         self.fold("Camera path")
         start = [self._at(place) for place in ((-0.2, 0.0), (0.2, 0.0))]
-        for _ in range(3):
+        for _ in range(4):
             page.get_by_role("button", name="Add keyframe").click()
             self._wait(400)
             page.mouse.move(*start[0])
