@@ -77,17 +77,41 @@ def download(desk: Desk, act: Callable[[], None]) -> bytes:
     return Path(arriving.value.path()).read_bytes()
 
 
+def select_left(desk: Desk) -> None:
+    """Selects the left of the ball with a rectangle: two actions."""
+    desk.hands.click(desk.tool("Rectangle (R)"))
+    desk.active()
+    desk.hands.drag(desk.at(-300, -300), desk.at(0, 300))
+    until(lambda: 20 < desk.selected < 230, "nothing is selected")
+
+
+def add_two_keyframes(desk: Desk) -> None:
+    """Records two views of a camera path: four actions."""
+    desk.hands.click(desk.heading("Camera path"))
+    desk.hands.click(desk.button("Add keyframe"))
+    desk.hands.drag(desk.at(-100, 0), desk.at(100, 20))
+    desk.rest()
+    desk.hands.click(desk.button("Add keyframe"))
+
+
 def rulers(desk: Desk) -> Any:
     """Rulers, scale and level of the scene."""
     return desk.panel(RulerPanel).shared.present
 
 
+def measure(desk: Desk) -> None:
+    """Makes a ruler: three actions."""
+    desk.hands.click(desk.tool("Ruler (M)"))
+    desk.active()
+    desk.hands.click(desk.at(-60, 0))
+    until(lambda: len(desk.panel(RulerPanel)._points) == 1, "no click arrived")
+    desk.hands.click(desk.at(60, 30))
+    until(lambda: len(rulers(desk).rulers) == 1, "there is no ruler")
+
+
 @task("Delete what lies in a rectangle", "mouse", 3)
 def _(desk: Desk) -> Stays:
-    desk.hands.click(desk.tool("Rectangle (R)"))
-    desk.active()
-    desk.hands.drag(desk.at(-300, -300), desk.at(0, 300))
-    until(lambda: 20 < desk.selected < 230, "nothing is selected")
+    select_left(desk)
     left = desk.count - desk.selected
     desk.hands.click(desk.button("Delete"))
     until(lambda: desk.count == left, "nothing was deleted")
@@ -110,10 +134,7 @@ def _(desk: Desk) -> Stays:
 
 @task("Keep only what a rectangle holds", "mouse", 3)
 def _(desk: Desk) -> Stays:
-    desk.hands.click(desk.tool("Rectangle (R)"))
-    desk.active()
-    desk.hands.drag(desk.at(-300, -300), desk.at(0, 300))
-    until(lambda: 20 < desk.selected < 230, "nothing is selected")
+    select_left(desk)
     kept = desk.selected
     desk.hands.click(desk.button("Crop"))
     until(lambda: desk.count == kept, "nothing was deleted")
@@ -186,12 +207,7 @@ def _(desk: Desk) -> None:
 
 @task("Measure a distance", "mouse", 3)
 def _(desk: Desk) -> Stays:
-    desk.hands.click(desk.tool("Ruler (M)"))
-    desk.active()
-    desk.hands.click(desk.at(-60, 0))
-    until(lambda: len(desk.panel(RulerPanel)._points) == 1, "no click arrived")
-    desk.hands.click(desk.at(60, 30))
-    until(lambda: len(rulers(desk).rulers) == 1, "there is no ruler")
+    measure(desk)
     length = desk.panel(RulerPanel)._length.value
     assert length.endswith(" units")
     return lambda desk: desk.panel(RulerPanel)._length.value == length
@@ -199,12 +215,7 @@ def _(desk: Desk) -> Stays:
 
 @task("Set the scale by a known length", "mouse", 5)
 def _(desk: Desk) -> Stays:
-    desk.hands.click(desk.tool("Ruler (M)"))
-    desk.active()
-    desk.hands.click(desk.at(-60, 0))
-    until(lambda: len(desk.panel(RulerPanel)._points) == 1, "no click arrived")
-    desk.hands.click(desk.at(60, 30))
-    until(lambda: len(rulers(desk).rulers) == 1, "there is no ruler")
+    measure(desk)
     desk.hands.type(desk.field("This is"), 0.42)
     desk.hands.click(desk.button("Set scale"))
     until(lambda: desk.panel(RulerPanel)._length.value == "42.00 cm", "there is no scale")
@@ -281,22 +292,14 @@ def _(desk: Desk) -> Stays:
 
 @task("Make a camera path of two views", "mouse", 4)
 def _(desk: Desk) -> Stays:
-    desk.hands.click(desk.heading("Camera path"))
-    desk.hands.click(desk.button("Add keyframe"))
-    desk.hands.drag(desk.at(-100, 0), desk.at(100, 20))
-    desk.rest()
-    desk.hands.click(desk.button("Add keyframe"))
+    add_two_keyframes(desk)
     until(lambda: len(desk.panel(CameraPathPanel)._keyframes) == 2, "there are no two keyframes")
     return lambda desk: len(desk.panel(CameraPathPanel)._keyframes) == 2
 
 
 @task("Make a film of two views", "mouse", 7)
 def _(desk: Desk) -> None:
-    desk.hands.click(desk.heading("Camera path"))
-    desk.hands.click(desk.button("Add keyframe"))
-    desk.hands.drag(desk.at(-100, 0), desk.at(100, 20))
-    desk.rest()
-    desk.hands.click(desk.button("Add keyframe"))
+    add_two_keyframes(desk)
     desk.panel(CameraPathPanel).shared.apply(
         "Duration", lambda path: replace(path, seconds=0.5)
     )  # a short one
