@@ -27,8 +27,11 @@ export class Toolbar {
     this.#message.setAttribute("role", "status");
     this.#tools.hidden = this.#line.hidden = true;
     parent.append(this.#tools, this.#line);
-    const widen = () => parent.style.setProperty("--luxel-tools", `${this.#tools.offsetLeft + this.#tools.offsetWidth}px`);
-    new ResizeObserver(widen).observe(this.#tools); // it has a second column where the window is low
+    const measure = () => {
+      parent.style.setProperty("--luxel-tools", `${this.#tools.offsetLeft + this.#tools.offsetWidth}px`);
+      parent.style.setProperty("--luxel-tools-height", `${this.#tools.offsetHeight}px`);
+    };
+    new ResizeObserver(measure).observe(this.#tools); // a second column where the window is low, rows where it is narrow
   }
 
   // Takes the tools and actions of the server's greeting.
