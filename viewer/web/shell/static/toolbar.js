@@ -6,6 +6,7 @@ import { iconButton } from "./icons.js";
 import { element } from "./status.js";
 
 const ICONS = { Undo: "undo", Redo: "redo", "Show all": "show" }; // of actions that stand at the tools
+const KEYS = /\b(Shift|Ctrl|Alt)\b|\[/;
 
 export class Toolbar {
   #send;
@@ -86,7 +87,7 @@ export class Toolbar {
       if (action.name === "Show all" || action.place === "line") button.hidden = button.disabled;
     }
     const tool = this.#described.tools.find(({ name }) => name === state.active.at(-1));
-    this.#message.textContent = state.message || tool?.hint || "";
+    this.#message.textContent = state.message || hintOf(tool);
     this.#message.className = `luxel-toolmessage ${state.kind ? `luxel-${state.kind}-text` : ""}`;
     this.#message.hidden = !this.#message.textContent;
     const selected = state.selected ?? 0;
@@ -125,6 +126,13 @@ export class Toolbar {
 }
 
 const titleOf = ({ label, key }) => (key ? `${label} (${key})` : label);
+
+// What to do with a tool; on a touch screen without what needs keys.
+function hintOf(tool) {
+  const parts = (tool?.hint ?? "").split("; ");
+  const shown = matchMedia("(pointer: coarse)").matches ? parts.filter((part) => !KEYS.test(part)) : parts;
+  return shown.join("; ");
+}
 
 // "1 Gaussian", "2 Gaussians".
 function nounOf(count, noun = "") {
