@@ -91,7 +91,9 @@ export class Help {
     const known = edits.map(([key]) => key);
     for (const [key, text] of hello.commands ?? []) if (!known.includes(key)) edits.push([key, text]);
     if (hello.commands?.length > 0) edits.push(["Ctrl K", "all commands, to search"]);
-    const parts = { ...(hello.flat ? FLAT : SOLID), Shortcuts: shortcuts, Tools: keys, Editing: edits };
+    const { Touch, ...others } = hello.flat ? FLAT : SOLID;
+    const moves = matchMedia("(pointer: coarse)").matches ? { Touch, ...others } : { ...others, Touch };
+    const parts = { ...moves, Shortcuts: shortcuts, Tools: keys, Editing: edits };
     const card = element("div", "luxel-card");
     element("h2", "", card).textContent = "Controls";
     const columns = element("div", "luxel-columns", card);
