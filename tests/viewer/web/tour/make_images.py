@@ -100,7 +100,7 @@ class Tour:
                 look("end")
             with self._visit("view", self._run, short) as (page, look):
                 look("pair")
-                page.get_by_label("Image", exact=True).click()
+                page.get_by_label("Image", exact=True).first.click()  # of Two scenes, not of Compare
                 page.get_by_role("option", name="difference", exact=True).click()
                 page.wait_for_timeout(4000)
                 look("pair difference")

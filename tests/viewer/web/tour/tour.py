@@ -27,8 +27,8 @@ OUTSIDE = """() => [...document.querySelectorAll(".luxel-shell > *, .luxel-shell
   .filter((node) => !node.closest(".luxel-columns, .luxel-loading"))
   .map((node) => [node, node.getBoundingClientRect()])
   .filter(([, box]) => box.width > 0)
-  .filter(([, { left, right, top, bottom }]) =>
-    Math.min(left, top) < -1 || right > innerWidth + 1 || bottom > innerHeight + 1)
+  .filter(([node, { left, right, top, bottom }]) => left < -1 || right > innerWidth + 1 ||
+    (!node.closest(".luxel-help") && (top < -1 || bottom > innerHeight + 1)))  // the list of controls scrolls
   .map(([node]) => node.outerHTML.slice(0, 120))"""
 
 
