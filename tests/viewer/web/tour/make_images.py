@@ -29,7 +29,7 @@ from page_driver import CHROMIUM, FLAGS  # noqa: E402
 from PIL import Image  # noqa: E402
 from tour import SCHEMES, WINDOWS, Screen, Visitor, screenshot, sheet, visiting, write_sheet  # noqa: E402
 
-QUALITY = 82  # of the images
+QUALITY = 70  # of the images
 PANEL = 324  # CSS pixels of its width
 Look = Callable[[str], None]
 

@@ -21,7 +21,7 @@ WINDOWS = {"1280x800": (1280, 800), "1920x1080": (1920, 1080), "phone": (390, 84
 SCHEMES = ("light", "dark")
 THUMBNAIL = 300  # pixels of the longer side of a screenshot on the sheet
 LABEL = 18  # pixels of the line under it
-LARGEST = 1 << 20  # bytes of the sheet
+LARGEST = 1_000_000  # bytes of the sheet
 OUTSIDE = """() => [...document.querySelectorAll(".luxel-shell > *, .luxel-shell button, .luxel-card, .luxel-menu")]
   .filter((node) => node.checkVisibility({ opacityProperty: true, visibilityProperty: true }))
   .filter((node) => !node.closest(".luxel-columns, .luxel-loading"))
@@ -310,7 +310,7 @@ def _small(image: Image.Image) -> Image.Image:
 
 
 def write_sheet(image: Image.Image, path: Path) -> None:
-    """Writes a WebP file of less than 1 MiB."""
+    """Writes a WebP file of less than LARGEST bytes."""
     for quality in (85, 70, 55, 40):
         content = io.BytesIO()
         image.save(content, "webp", quality=quality, method=6)
