@@ -70,8 +70,7 @@ def test_a_training_is_paused_to_edit_and_its_end_makes_a_scene_of_the_page(
     page.keyboard.press(" ")
     page.get_by_text("are saved in edited-step-").first.wait_for()
     page.get_by_role("button", name="Objects", exact=True).wait_for(state="detached")
-    page.get_by_role("button", name="Edit", exact=True).click()
-    page.get_by_text("the training keeps its scene").wait_for()
+    page.get_by_text("the training keeps its scene").wait_for()  # the tool has opened the folder
     Controls(page, app).press("Edit/Pause and edit")
     page.get_by_role("button", name="Objects", exact=True).wait_for()
     page.keyboard.press(" ")
