@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ def test_taps_and_drags_of_fingers(browser: Any, tmp_path: Path, monkeypatch: py
 
         choose("Inspect (I)")
         page.touchscreen.tap(*place())
-        page.locator(".luxel-toolmessage", has_text="Depth").wait_for(timeout=60_000)
+        page.locator(".luxel-toolmessage", has_text=re.compile(r"Depth \d")).wait_for(timeout=60_000)
         choose("Object (O)")
         page.touchscreen.tap(*place())
         until(lambda: selected() > 100, "a tap selects no object")
