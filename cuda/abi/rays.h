@@ -132,7 +132,8 @@ LUXEL_API int luxel_visible_samples(const luxel_visible_samples_args* args);
  * With optical depth tau_i = scale exp(density_i) dt_i, density clamped to [-15,15], and transmittance T_i = exp(-sum of tau_j
  * over j < i), the weight is w_i = T_i (1 - exp(-tau_i)), or 0 once T_i is below min_transmittance. rgb = sum of w_i
  * sigmoid(colour_i) + T background and depth = sum of w_i t_i, with T the transmittance behind the last weighted sample.
- * `distortion` is the loss of Barron et al. 2022, "Mip-NeRF 360", equation 15, in linear time by running sums. */
+ * `distortion` is the loss of Barron et al. 2022, "Mip-NeRF 360", equation 15, in linear time by running sums. In the gradient by
+ * a colour the slope of the sigmoid is at least 1/1024 where a step against the gradient brings the colour nearer to 1/2. */
 typedef struct luxel_composite_args {
   int32_t dtype;
   int32_t device;

@@ -72,7 +72,9 @@ def _behind(points: Points, used: int, config: TrainConfig, views: Sequence[View
         used: how many of them training starts from.
     """
     share = config.init.background_share
-    count = max(FEWEST_BEHIND, round(share * used)) if share > 0 else 0
+    if not share:
+        return Points(np.zeros((0, 3), np.float32), np.zeros((0, 3), np.uint8))
+    count = max(FEWEST_BEHIND, round(share * used))
     if config.max_gaussians:
         count = min(count, config.max_gaussians // 5)
     return background_points(points, views, count, config.seed, BEHIND[config.background])

@@ -84,10 +84,12 @@ class LiveViewer:
 
     def save_edits(self) -> None:
         """Saves what was edited while the training was paused; that of a finished scene waits for the next session."""
+        if self._app is None:  # the imports take as long as the evaluation of some views
+            return
         from luxel.viewer.web.editing.editable_training import EditableTraining
         from luxel.viewer.web.session import TrainingSession
 
-        session = None if self._app is None else self._app.session
+        session = self._app.session
         if not isinstance(session, TrainingSession) or session.editable is None or not session.trains:
             return
         editing = EditableTraining.of(session)

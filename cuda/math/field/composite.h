@@ -51,10 +51,20 @@ template <typename T> LUXEL_HD T density_vjp(T density, T depth, T transmittance
   const bool held = !(density > -max_density<T>() && density < max_density<T>());
   return held ? T(0) : depth * (transmittance * exp_exact(-depth) * value - behind);
 }
+// Gradient by a colour before its sigmoid. A saturated colour (on a dark object all of them, in the first steps, where darker
+// colours lower the loss faster than denser samples do) has a slope that half precision rounds to zero: it would stay as it is
+// for good. Where a step brings it back, the slope is therefore at least `least_slope`, that at 6.9; where a step saturates it
+// further, it is the slope of the sigmoid.
+template <typename T> LUXEL_HD T least_slope() { return T(1) / T(1024); }
+template <typename T> LUXEL_HD T colour_vjp(T colour, T g) {
+  const T slope = colour * (T(1) - colour);
+  const bool back = colour < T(0.5) ? g < T(0) : g > T(0);
+  return g * (back ? larger(slope, least_slope<T>()) : slope);
+}
 template <typename T> LUXEL_HD void colour_vjp(Vec3<T> colour, T weight, Vec3<T> g_rgb, T* g_colour) {
-  g_colour[0] = weight * g_rgb.x * colour.x * (T(1) - colour.x);
-  g_colour[1] = weight * g_rgb.y * colour.y * (T(1) - colour.y);
-  g_colour[2] = weight * g_rgb.z * colour.z * (T(1) - colour.z);
+  g_colour[0] = colour_vjp(colour.x, weight * g_rgb.x);
+  g_colour[1] = colour_vjp(colour.y, weight * g_rgb.y);
+  g_colour[2] = colour_vjp(colour.z, weight * g_rgb.z);
 }
 
 }  // namespace luxel

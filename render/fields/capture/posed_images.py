@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -19,6 +21,7 @@ from luxel.render.metrics.image_metrics import affine_fit, psnr, ssim
 Box = tuple[float, float, float, float, float, float]
 
 BLENDER_BOX: Box = (-1.5, -1.5, -1.5, 1.5, 1.5, 1.5)
+READERS = 8  # threads that read images
 BLENDER_DISTANCE = 4.0311  # of the cameras of NeRF's synthetic scenes from the centre of the scene
 
 
@@ -72,7 +75,8 @@ class DeviceImages(NamedTuple):
         """
         if not views:
             raise LuxelError("A radiance field needs images, there are none.", "Give a capture with views.")
-        read = [read_view(view) for view in views]
+        with ThreadPoolExecutor(min(READERS, os.cpu_count() or 1)) as pool:
+            read = list(pool.map(read_view, views))
         channels = 4 if any(rgb.shape[1] == 4 for rgb, _ in read) else 3
         sizes = [len(rgb) for rgb, _ in read]
         pixels = torch.empty(sum(sizes), channels, dtype=torch.uint8, device=device)

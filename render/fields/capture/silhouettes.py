@@ -20,6 +20,7 @@ SEARCHES = 2
 MIN_OBSERVED = 0.5  # share of the views that show the parts of the hull which the box holds
 SMALLER = 0.7  # side of the box, of that of the cameras, above which that one serves as well
 MARGIN = 1.05  # side of the box, of the hull's
+PIXELS, PROJECTIONS = 1 << 25, 1 << 22  # of images, and of points into them, at a time
 BLOCKS = (
     4,
     2,
@@ -94,41 +95,61 @@ def in_hull(
         cameras: of the images.
     """
     outside, observed = (torch.zeros(len(points), dtype=torch.int32, device=points.device) for _ in range(2))
-    for (first, _), camera in zip(images.table.tolist(), cameras, strict=True):
-        width, height = camera.width, camera.height
-        alpha = images.pixels[first : first + width * height, 3].view(height, width)
-        pose, (fx, fy, cx, cy) = camera.world_to_cam.to(points), camera.intrinsics.tolist()
-        x, y, z = (points @ pose[:3, :3].T + pose[:3, 3]).unbind(-1)
+    for numbers in _batches(cameras, len(points)):
+        width, height = cameras[numbers[0]].width, cameras[numbers[0]].height
+        firsts = images.table[numbers, 0].tolist()
+        masks = torch.stack([images.pixels[first : first + width * height, 3] for first in firsts]) >= COVERED
+        poses = torch.stack([cameras[i].world_to_cam for i in numbers]).to(points)
+        lenses = torch.stack([cameras[i].intrinsics for i in numbers]).to(points)
+        fx, fy, cx, cy = lenses.T[:, :, None]
+        x, y, z = (points @ poses[:, :3, :3].mT + poses[:, None, :3, 3]).unbind(-1)
         ahead = z > max(2 * radius, images.near)
         z = torch.where(ahead, z, 1.0)
-        column, row, reach = x / z * fx + cx, y / z * fy + cy, radius * max(fx, fy) / z + 1
+        column, row, reach = x / z * fx + cx, y / z * fy + cy, radius * torch.maximum(fx, fy) / z + 1
         shown = (
             ahead & (column >= reach) & (column <= width - reach) & (row >= reach) & (row <= height - reach)
         )
-        observed += shown
-        outside += shown & ~_covered(alpha >= COVERED, column, row, reach)
+        observed += shown.sum(0)
+        covered = _covered(masks.view(-1, height, width), column, row, reach)
+        outside += (shown & ~covered).sum(0)
     return ~((outside > MAX_OUTSIDE * observed) & (outside >= MIN_VIEWS)), observed
 
 
-def _covered(mask: Tensor, column: Tensor, row: Tensor, reach: Tensor) -> Tensor:
-    """Whether a mask [H, W] is set anywhere in squares of half a side ``reach``, at least 1 pixel, around positions.
+def _batches(cameras: Sequence[Camera], points: int) -> list[list[int]]:
+    """Numbers of cameras with images of one size, as many as `PIXELS` and `PROJECTIONS` of so many points allow."""
+    of_size: dict[tuple[int, int], list[int]] = {}
+    for number, camera in enumerate(cameras):
+        of_size.setdefault((camera.width, camera.height), []).append(number)
+    out: list[list[int]] = []
+    for (width, height), numbers in of_size.items():
+        most = max(1, min(PIXELS // (width * height), PROJECTIONS // max(1, points)))
+        out += [numbers[i : i + most] for i in range(0, len(numbers), most)]
+    return out
+
+
+def _covered(masks: Tensor, column: Tensor, row: Tensor, reach: Tensor) -> Tensor:
+    """Whether masks [V, H, W] are set anywhere in squares of half a side ``reach``, at least 1 pixel, [V, N].
 
     Read from the level of a pyramid of maxima whose pixels are as large as the square, so that 2 x 2 of them hold it;
     these may reach farther.
+
+    Args:
+        masks: of V images.
+        column, row, reach: of N squares in each, pixels, [V, N].
     """
     covered = torch.zeros_like(column, dtype=torch.bool)
     level = torch.log2(2 * reach).ceil()
-    image = mask.float()[None, None]
+    pooled = masks.float()[:, None]
     for k in range(int(level.max()) + 1):
         if k:
-            image = max_pool2d(image, 2, ceil_mode=True)
-        rows = (level == k).nonzero()[:, 0]
+            pooled = max_pool2d(pooled, 2, ceil_mode=True)
+        view, rows = squares = (level == k).nonzero(as_tuple=True)
         if not len(rows):
             continue
-        height, width = image.shape[-2:]
-        u = ((column[rows] - reach[rows]) / 2**k).long().clamp(0, width - 1)
-        v = ((row[rows] - reach[rows]) / 2**k).long().clamp(0, height - 1)
+        height, width = pooled.shape[-2:]
+        u = ((column[squares] - reach[squares]) / 2**k).long().clamp(0, width - 1)
+        v = ((row[squares] - reach[squares]) / 2**k).long().clamp(0, height - 1)
         right, below = (u + 1).clamp_max(width - 1), (v + 1).clamp_max(height - 1)
-        values = [image[0, 0][b, a] for a in (u, right) for b in (v, below)]
-        covered[rows] = torch.stack(values).amax(0) > 0
+        values = [pooled[view, 0, b, a] for a in (u, right) for b in (v, below)]
+        covered[squares] = torch.stack(values).amax(0) > 0
     return covered

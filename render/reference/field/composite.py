@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
+
+LEAST_SLOPE = 1 / 1024  # of a saturated colour that a step brings back
 
 
 def distortion_reference(
@@ -52,6 +56,9 @@ def composite_reference(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Colours of rays (Mildenhall et al. 2020, "NeRF", equation 3); differentiable by density and colour.
 
+    The gradient by ``colour`` has a slope of at least `LEAST_SLOPE` where a step against it brings the colour nearer to
+    1/2.
+
     Args:
         density, colour: of samples before exp and sigmoid, [S], [S, 3].
         dt, t: lengths of the samples and their distances along the rays, [S].
@@ -75,7 +82,24 @@ def composite_reference(
     visible = inside & (reached >= min_transmittance)
     weights = torch.where(visible, reached * -torch.expm1(-depths), 0)
     transmittance = (-torch.where(visible, depths, 0).sum(-1)).exp()
-    rgb = (weights[..., None] * colour.sigmoid()[index]).sum(1) + transmittance[:, None] * background
+    rgb = (weights[..., None] * _Returning.apply(colour)[index]).sum(1) + transmittance[:, None] * background
     near = torch.where(inside, (reached / min_transmittance - 1).abs(), torch.inf)
     margin = near.amin(-1) if most else torch.full_like(transmittance, torch.inf)
     return rgb, transmittance, (weights * t[index]).sum(-1), margin.detach()
+
+
+class _Returning(torch.autograd.Function):
+    """The sigmoid, out of whose ends gradients lead back."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        y = x.sigmoid()
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Tensor:
+        (y,) = ctx.saved_tensors
+        slope = y * (1 - y)
+        back = torch.where(y < 0.5, g < 0, g > 0)
+        return g * torch.where(back, slope.clamp_min(LEAST_SLOPE), slope)

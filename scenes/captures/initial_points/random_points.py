@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,6 +17,10 @@ RANDOM_POINTS = 50_000
 CARVING_VIEWS = 32
 AWAY = 3.0  # times the median distance of the cameras from their middle: what they look at where axes do not meet
 SPARE = 1.1  # times the points that are needed are drawn: their share in the hull is an estimate
+DEPTHS = 0.4, 1.6  # between which points of cut-outs are drawn, times that distance
+MARGIN = (
+    0.1  # of the range of depths of the first points that are kept, on both sides: others are drawn in it
+)
 MIN_KEPT = 100  # with fewer points in the hull, masks and poses do not fit, and all points are used
 
 
@@ -59,6 +63,10 @@ def scatter(posed: Sequence[PosedImage], count: int = RANDOM_POINTS, seed: int =
         kept.append((xyz[keep], rgb[keep]))
         retained += int(keep.sum())
         share = retained / (end * len(rays))
+        if cutout and not begin and retained >= MIN_KEPT:
+            narrow = [some.narrowed(xyz[keep]) for some in rays]
+            share *= sum(some.span for some in rays) / sum(some.span for some in narrow)
+            rays = narrow
         needed = math.ceil(SPARE * (count - retained) / (share * len(rays))) if share else most
         begin, end = end, min(most, end + max(0, needed))
     points, colours = (
@@ -77,6 +85,7 @@ class _Rays:
         rgb: of the image, uint8 [H, W, 3].
         distance: depth around which points are.
         rows, columns: of the pixels, int [R].
+        depths: least and greatest of points of cut-outs, times that distance.
     """
 
     camera: Camera
@@ -84,6 +93,20 @@ class _Rays:
     distance: float
     rows: np.ndarray
     columns: np.ndarray
+    depths: tuple[float, float] = DEPTHS
+
+    @property
+    def span(self) -> float:
+        """The length of the range of depths, times the distance."""
+        return self.depths[1] - self.depths[0]
+
+    def narrowed(self, points: np.ndarray) -> _Rays:
+        """With the depths of points in the hull, [P, 3], and a margin."""
+        pose = self.camera.world_to_cam.double().numpy()
+        depths = (points @ pose[2, :3] + pose[2, 3]) / self.distance
+        near, far = float(depths.min()), float(depths.max())
+        margin = MARGIN * (far - near)
+        return replace(self, depths=(max(DEPTHS[0], near - margin), min(DEPTHS[1], far + margin)))
 
     @staticmethod
     def of(camera: Camera, pixels: Pixels, distance: float, count: int, random: np.random.Generator) -> _Rays:
@@ -103,7 +126,7 @@ class _Rays:
         """A random point on each of some rays, float64 [P, 3], and their colours, uint8 [P, 3]."""
         rows, columns = self.rows[begin:end], self.columns[begin:end]
         if cutout:
-            depth = self.distance * random.uniform(0.4, 1.6, len(rows))
+            depth = self.distance * random.uniform(*self.depths, len(rows))
         else:
             depth = self.distance / random.uniform(0.2, 3.0, len(rows))
         fx, fy, cx, cy = self.camera.intrinsics.double().numpy()

@@ -18,8 +18,13 @@ D = torch.float64
 SCALE = 0.7
 
 
-def drawn(counts: list[int], seed: int = 0, spare: int = 5, thick: float = 2.0) -> dict[str, Tensor]:
-    """Samples of rays of so many each, side by side, in any order; some samples are of no ray. Float64."""
+def drawn(
+    counts: list[int], seed: int = 0, spare: int = 5, thick: float = 2.0, spread: float = 1.5
+) -> dict[str, Tensor]:
+    """Samples of rays of so many each, side by side, in any order; some samples are of no ray. Float64.
+
+    Colours before their activation have a standard deviation of ``spread``.
+    """
     generator = torch.Generator().manual_seed(seed)
 
     def normal(*shape: int) -> Tensor:
@@ -33,7 +38,7 @@ def drawn(counts: list[int], seed: int = 0, spare: int = 5, thick: float = 2.0) 
     counters = torch.tensor([samples - spare, samples - spare, len(counts), 0, 0])
     return {
         "density": thick + 1.5 * normal(samples),
-        "colour": 1.5 * normal(samples, 3),
+        "colour": spread * normal(samples, 3),
         "dt": 0.02 + 0.01 * normal(samples).tanh(),
         "t": 1 + normal(samples).abs(),
         "ranges": torch.stack([first, number], -1).int(),
@@ -61,10 +66,10 @@ def gradients(outputs: Any, leaves: list[Tensor], keep: Tensor) -> list[Tensor]:
     return [g.cpu().double() for g in torch.autograd.grad(total, leaves)]
 
 
-@pytest.mark.parametrize("thick", [-3.0, 2.0, 5.0])
-def test_it_is_the_reference(precision, thick):
+@pytest.mark.parametrize(("thick", "spread"), [(-3.0, 1.5), (2.0, 1.5), (5.0, 1.5), (0.0, 12.0)])
+def test_it_is_the_reference(precision, thick, spread):
     counts = [0, 1, 31, 32, 33, 200, 0, 64, 65, 7, 1000, 3] + [k % 41 for k in range(60)]
-    given = moved(drawn(counts, thick=thick), **precision)
+    given = moved(drawn(counts, thick=thick, spread=spread), **precision)
     true = {
         name: t.detach().cpu().double() if t.is_floating_point() else t.cpu() for name, t in given.items()
     }
@@ -126,6 +131,22 @@ def test_distortion_is_the_sum_over_pairs(precision, thick, growth):
     reference = expected @ torch.arange(1.0, 12.0, dtype=D) + colours.sum()
     (a,), (b,) = torch.autograd.grad(loss, given["density"]), torch.autograd.grad(reference, true["density"])
     assert (a.cpu().double() - b).norm() <= (1e-4 if single else 1e-10) * b.norm()
+
+
+@pytest.mark.parametrize("end", [-1, 1])
+def test_a_saturated_colour_comes_back(precision, end):
+    """Half precision holds its gradient; away from the other end it is that of the sigmoid, here next to nothing."""
+    given = moved(drawn([1], spare=0), **precision)
+    given["colour"] = given["colour"] * 0 + 40.0 * end
+    slopes = []
+    for towards in (-end, end):
+        colour = given["colour"].clone().requires_grad_()
+        rgb = composite(**{**given, "colour": colour}, scale=SCALE).rgb
+        weight = 1 - composite(**given, scale=SCALE).transmittance
+        (gradient,) = torch.autograd.grad((-towards * rgb).sum(), colour)
+        slopes.append((gradient.abs() / weight).max())
+    assert torch.allclose(slopes[0].double().cpu(), torch.tensor(1 / 1024, dtype=D), rtol=1e-4)
+    assert slopes[1] < 1e-15
 
 
 def test_distortion_needs_a_step(device):
