@@ -33,6 +33,9 @@ JUMP_SECONDS = 0.6
 JUMP_RATE = 30  # poses sent per second
 IN_FRONT = 0.5  # radii of the scene from its centre to a camera in front of it
 MIN_UP = 0.05  # cosine to a camera's up below which an up direction says nothing about it
+TILTED = math.radians(
+    45
+)  # angle on the first image between its up and that of the scene, above which it is turned
 
 
 @dataclass(frozen=True)
@@ -176,10 +179,10 @@ def find_extent(
 
 
 def first_pose(views: Sequence[View], extent: SceneExtent) -> Pose:
-    """Where a page begins: at the first view, else in front of a scene that has a front, else next to the scene, a
-    little above its centre."""
+    """Where a page begins: at the first view, upright, else in front of a scene that has a front, else next to the
+    scene, a little above its centre."""
     if views:
-        return Pose.of_camera(views[0].camera)
+        return _upright_pose(Pose.of_camera(views[0].camera), extent.up)
     if extent.front is not None:
         eye = extent.centre + IN_FRONT * extent.radius * extent.front
     else:
@@ -187,6 +190,20 @@ def first_pose(views: Sequence[View], extent: SceneExtent) -> Pose:
         side /= np.linalg.norm(side)
         eye = extent.centre + extent.radius * (0.95 * side + 0.3 * extent.up)
     return Pose.of_camera(Camera.look_at(eye.tolist(), extent.centre.tolist(), extent.up.tolist()))
+
+
+def _upright_pose(pose: Pose, up: np.ndarray) -> Pose:
+    """A pose turned about its optical axis until ``up`` [3] is up on its image, where it is off by more than TILTED."""
+    right, own, forward = pose.rotation[:, 0], -pose.rotation[:, 1], pose.rotation[:, 2]
+    x, y = float(up @ right), float(up @ own)
+    if math.hypot(x, y) < MIN_UP or abs(math.atan2(x, y)) <= TILTED:
+        return pose
+    down = -(x * right + y * own) / math.hypot(x, y)
+    turned = vtf.SO3.from_matrix(np.stack([np.cross(down, forward), down, forward], 1)).wxyz
+    if abs(x) <= abs(y):
+        return replace(pose, wxyz=turned)
+    fov = 2 * math.atan(math.tan(0.5 * pose.fov_y) * pose.width / pose.height)
+    return Pose(turned, pose.position, fov, pose.height, pose.width)
 
 
 def start_pose(views: Sequence[View], extent: SceneExtent, aspect: float) -> Pose:

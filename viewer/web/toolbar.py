@@ -31,6 +31,7 @@ class ToolbarTool:
         group: tools of one group stand together, those that select first.
         alone: whether it ends when another such tool is chosen; else it is switched on and off by itself.
         resume: called instead of ``start`` when a page that was loaded again had the tool; None: ``start`` is.
+        folder: title of the panel with the tool's controls, which opens when it is chosen; empty: none.
     """
 
     name: str
@@ -43,6 +44,7 @@ class ToolbarTool:
     group: Group = "select"
     alone: bool = True
     resume: Act | None = None
+    folder: str = ""
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,7 @@ class Toolbar:
                     "key": t.key,
                     "hint": t.hint,
                     "group": t.group,
+                    "folder": t.folder,
                 }
                 for group in GROUPS
                 for t in self._tools.values()

@@ -108,6 +108,13 @@ def read_transforms(path: Path, options: ReadOptions) -> CaptureContents:
     if all("camera_angle_x" in d and "fl_x" not in d for d in documents):
         contents.format = "Blender transforms"
         contents.up = np.array([0.0, 0.0, 1.0])
+    if (up := documents[0].get("up")) is not None:
+        if (direction := _direction(up)) is not None:
+            contents.up = direction
+        else:
+            contents.warnings.append(
+                f'{files[0].name}: its "up" is no direction; up is where the cameras have it.'
+            )
     given = [frame.values.get("file_path") for frame in frames]
     contents.warnings += elsewhere(folder, given, str(files[0]))
     contents.unused += [*_unused_frames(frames, bad), *unread_keys(files[0].name, documents, _values(frames))]
@@ -138,6 +145,15 @@ def frames_of_document(document: Document, file: Path, key: str = "frames") -> l
             f'{file}: "{key}" must be a list of objects that is not empty.', "Export the file again."
         )
     return frames
+
+
+def _direction(value: object) -> np.ndarray | None:
+    """A unit vector, [3], of the "up" that instant-ngp writes, in the coordinates of the poses; None: it is none."""
+    if not isinstance(value, list) or len(value) != 3 or not all(type(x) in (int, float) for x in value):
+        return None
+    vector = np.array(value, np.float64)
+    length = float(np.linalg.norm(vector))
+    return vector / length if np.isfinite(length) and length > 0 else None
 
 
 def _frames(document: Document, file: Path) -> list[Frame]:

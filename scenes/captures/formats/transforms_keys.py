@@ -13,7 +13,7 @@ from luxel.scenes.unused import OTHER, WRONG, ReadKeys, Unused
 HARMLESS = {
     # The space in which instant-ngp and nerfstudio train, and their options of training and display. luxel chooses its
     # own, and its scenes are in the coordinates of the poses.
-    *("aabb_scale", "scale", "offset", "aabb", "render_aabb", "render_aabb_to_local", "up", "near", "far"),
+    *("aabb_scale", "scale", "offset", "aabb", "render_aabb", "render_aabb_to_local", "near", "far"),
     *("orientation_override", "auto_scale_poses_override", "n_extra_learnable_dims", "fix_premult"),
     *(
         "enable_depth_loading",

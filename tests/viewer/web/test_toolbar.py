@@ -156,6 +156,26 @@ def test_selection_is_counted_on_the_image_and_acted_on(opened: OpenPage) -> Non
     assert page.toolbar.state()["kind"] == "error" and "selected" in page.toolbar.state()["message"]
 
 
+def test_a_region_is_selected_and_cropped_from_the_line_on_the_image(opened: OpenPage) -> None:
+    shell, page = PageShell(opened.page, opened.panels), opened.page
+    edit = next(panel for panel in opened.panels if isinstance(panel, EditPanel))
+    folders = {tool["name"]: tool["folder"] for tool in page.toolbar.describe()["tools"]}
+    assert folders["Box"] == "Edit" and folders["Compare"] == "Compare" and folders["Inspect"] == ""
+    shell.receive(ToolMessage("Lasso"))
+    assert "Select" not in page.toolbar.state()["enabled"], "a lasso selects by itself"
+    for name in ("Range", "Plane"):
+        shell.receive(ToolMessage(name))
+        if name == "Range":
+            edit._tools[name]._opacity.value = (0.0, 1.0)
+        shell.receive(PressMessage("Select"))
+        selected = edit.editor.run(lambda document: document.numbers)["selected"]
+        assert (selected == 250) if name == "Range" else (0 < selected < 250)
+    shell.receive(PressMessage("Crop"))
+    assert edit.editor.run(lambda document: document.numbers)["kept"] == selected
+    shell.receive(ToolMessage("Plane"))
+    assert "Select" not in page.toolbar.state()["enabled"]
+
+
 def test_the_line_of_compare_is_moved_on_the_image(opened: OpenPage) -> None:
     shell, page = PageShell(opened.page, opened.panels), opened.page
     compare = next(panel for panel in opened.panels if isinstance(panel, ComparePanel))

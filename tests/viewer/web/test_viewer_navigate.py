@@ -115,6 +115,29 @@ def test_pages_of_narrow_windows_begin_farther_back_so_that_the_subject_fits(wit
     assert far * math.tan(narrow.fov_y / 2) * 390 / 844 == pytest.approx(near * math.tan(first.fov_y / 2))
 
 
+@pytest.mark.parametrize("tilt", [0, 30, 90, 180, -100])
+def test_a_page_begins_upright_where_the_first_image_lies_on_its_side(tilt: float) -> None:
+    views = ring()
+    extent = find_extent(views, Gaussians.empty(), np.array([0, 0, 1.0]))
+    roll = torch.eye(4)
+    turn = math.radians(tilt)
+    roll[:2, :2] = torch.tensor([[math.cos(turn), -math.sin(turn)], [math.sin(turn), math.cos(turn)]])
+    level = first_pose(views, extent)
+    camera = replace(views[0].camera, world_to_cam=roll @ views[0].camera.world_to_cam)
+    pose = first_pose([replace(views[0], camera=camera)], extent)
+    np.testing.assert_allclose(pose.position, level.position, atol=1e-5)
+    if abs(tilt) == 30:
+        np.testing.assert_allclose(pose.rotation, Pose.of_camera(camera).rotation)
+    else:
+        np.testing.assert_allclose(pose.rotation, level.rotation, atol=1e-5)
+    lies = 45 < abs(tilt) < 135
+    assert (pose.width, pose.height) == ((60, 80) if lies else (80, 60))
+    focal = pose.height / math.tan(pose.fov_y / 2)
+    assert focal == pytest.approx(level.height / math.tan(level.fov_y / 2), rel=1e-5), (
+        "pixels keep their size"
+    )
+
+
 def test_extent_finds_centre_size_and_up() -> None:
     extent = find_extent(ring(), Gaussians.empty())
     np.testing.assert_allclose(extent.centre, [1, 2, 3], atol=0.02)

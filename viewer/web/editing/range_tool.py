@@ -18,7 +18,7 @@ class RangeTool(Tool):
     """Selects the primitives with a property in a range."""
 
     name, hint = "Range", "Selects by a property, everywhere in the scene"
-    icon, key = "range", "k"
+    icon, key, region_first = "range", "k", True
     persisted = ("Property", "Opacity", "Size", "Colour", "Distance")
 
     def build(self, gui: Any) -> None:
@@ -40,9 +40,7 @@ class RangeTool(Tool):
         )
         self._select = gui.add_button("Select range")
         self._property.on_update(lambda _: self._arrange())
-        self._select.on_click(
-            lambda _: self.workspace.select(self._region(), f"Select {self._property.value}")
-        )
+        self._select.on_click(lambda _: self.select())
         self.controls = [
             *(self._property, self._opacity, self._size, self._colour, self._distance, self._select),
         ]
@@ -55,6 +53,10 @@ class RangeTool(Tool):
     def stop(self) -> None:
         """Shows no range any more."""
         self._active = False
+
+    def select(self) -> None:
+        """Selects what is in the range."""
+        self.workspace.select(self._region(), f"Select {self._property.value}")
 
     def _arrange(self) -> None:
         if not self._active:  # the property is set while another tool is chosen

@@ -24,7 +24,7 @@ GIZMO_SIZE = 0.12  # in radii of the scene
 class SpaceTool(Tool):
     """A region of space that is moved and turned with a gizmo, and selected with a button."""
 
-    turns = True
+    turns, region_first = True, True
 
     def build(self, gui: Any) -> None:
         """Adds the controls of the size, and the button."""
@@ -104,7 +104,7 @@ class SphereTool(SpaceTool):
         """The radius."""
         radius = self.page.extent.radius
         self._radius = gui.add_number(
-            "Radius", round(START_SIZE * radius, 4), min=1e-6, step=0.01 * radius, hint="Capture units"
+            "Radius", float(f"{START_SIZE * radius:.3g}"), min=1e-6, step=0.01 * radius, hint="Capture units"
         )
         self._radius.on_update(lambda _: self.draw())
         self._known = gui.add_text("In metres", "", disabled=True)
@@ -132,7 +132,9 @@ class BoxTool(SpaceTool):
 
     def sizes(self, gui: Any) -> list[Any]:
         """The lengths of the sides."""
-        side = round(2 * START_SIZE * self.page.extent.radius, 4)
+        side = float(
+            f"{2 * START_SIZE * self.page.extent.radius:.3g}"
+        )  # digits for which its fields have room
         self._sides = gui.add_vector3(
             "Size", (side, side, side), min=(1e-6, 1e-6, 1e-6), step=0.05 * side, hint="Capture units"
         )

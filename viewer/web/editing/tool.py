@@ -79,6 +79,7 @@ class Tool:
         icon: of the toolbar, see viewer/web/shell/static/icons.js.
         key: that chooses the tool.
         through: whether it can select what lies behind other primitives, see `Workspace.through`.
+        region_first: whether a region is set first and `select` selects it; else what is done on the image selects.
         persisted: labels of controls whose values a browser keeps over reload and reconnect.
         controls: what `build` added; visible while the tool is active.
         workspace: of the page.
@@ -89,6 +90,7 @@ class Tool:
     icon: ClassVar[str]
     key: ClassVar[str]
     through: ClassVar[bool] = False
+    region_first: ClassVar[bool] = False
     persisted: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, workspace: Workspace) -> None:
@@ -108,6 +110,9 @@ class Tool:
 
     def stop(self) -> None:
         """Called when another tool becomes active, or the page is closed."""
+
+    def select(self) -> None:
+        """Selects the region of a tool with ``region_first``."""
 
     def refresh(self) -> None:
         """Called while the tool is active, when the document has changed."""

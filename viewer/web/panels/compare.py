@@ -71,6 +71,7 @@ class ComparePanel(Panel):
                 group="look",
                 alone=False,
                 resume=self._resume,
+                folder=self.title,
             )
         )
         page.toolbar.add_action(

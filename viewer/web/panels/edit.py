@@ -32,16 +32,19 @@ log = logging.getLogger("luxel.viewer")
 OFF = "off"
 ACTIONS = (
     "Delete",
+    "Crop",
     "Hide",
     "Solo",
     "Invert",
     "Deselect",
     "Export",
+    "Select",
     "Undo",
     "Redo",
     "Show all",
 )  # on the image
 NO_SETS = "none yet"
+REGION = "region"  # number of the toolbar: whether the active tool has a region that a button selects
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 EDITED_SCENE, SELECTION = "edited scene", "selection"
 EARLIER, OTHERS, SAVED = "earlier edits", "other pages", "saved"  # names of bars on the image
@@ -251,10 +254,12 @@ class EditPanel(Panel):
                     kind.hint,
                     lambda name=kind.name: setattr(self._chosen, "value", name),
                     lambda: setattr(self._chosen, "value", OFF),
+                    folder=self.title,
                 )
             )
         for name, key, action in (
             ("Delete", "Delete", _edit(operations.delete)),
+            ("Crop", "", _edit(operations.crop)),
             ("Hide", "Shift+H", _edit(operations.hide)),
             ("Solo", "Shift+O", _edit(operations.solo)),
             ("Invert", "Shift+I", Document.invert),
@@ -262,6 +267,7 @@ class EditPanel(Panel):
         ):
             bar.add_action(ToolbarAction(name, name, key, lambda action=action: self.run(action), "selected"))
         bar.add_action(ToolbarAction("Export", "Export", "", self._export_selection, "selected"))
+        bar.add_action(ToolbarAction("Select", "Select", "", self._select_region, REGION, "line"))
         for name, key, action, needs in (
             ("Undo", "Ctrl+Z", Document.undo, "undo"),
             ("Redo", "Ctrl+Y", Document.redo, "redo"),
@@ -270,6 +276,10 @@ class EditPanel(Panel):
             bar.add_action(
                 ToolbarAction(name, name, key, lambda action=action: self.run(action), needs, "tools")
             )
+
+    def _select_region(self) -> None:
+        if self._tool is not None:
+            self._tool.select()
 
     def _export_selection(self) -> None:
         self.guard(lambda: self.download(f"{SELECTION}.ply", selection=True))
@@ -286,7 +296,7 @@ class EditPanel(Panel):
         for command in self._commands:
             command.remove()
         self.page.toolbar.remove(*(tool.name for tool in TOOLS), *ACTIONS)
-        self.page.toolbar.update(selected=0, hidden=0, undo="", redo="")
+        self.page.toolbar.update(**{"selected": 0, "hidden": 0, "undo": "", "redo": "", REGION: False})
         for bar in (EARLIER, OTHERS):
             self.page.bars.hide(bar)
 
@@ -297,6 +307,7 @@ class EditPanel(Panel):
             self.page.toolbar.left(self._tool.name)
         self._tool = self._tools.get(name)
         _set(self._through, "visible", self._tool is not None and self._tool.through)
+        self.page.toolbar.update(**{REGION: self._tool is not None and self._tool.region_first})
         if self._tool is not None:
             self.page.toolbar.entered(self._tool.name)
             self.guard(lambda tool=self._tool: tool.show(True))

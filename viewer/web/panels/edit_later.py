@@ -47,7 +47,11 @@ class EditLaterPanel(Panel):
                 (lambda name=kind.name: self._want(name)),
                 (lambda name=kind.name: self._leave(name)),
             )
-            bar.add_tool(ToolbarTool(kind.name, kind.name, kind.icon, kind.key, f"{WAIT}.", start, stop))
+            bar.add_tool(
+                ToolbarTool(
+                    *(kind.name, kind.name, kind.icon, kind.key, f"{WAIT}."), start, stop, folder="Edit"
+                )
+            )
         bar.add_action(ToolbarAction(PAUSE, PAUSE, "", self._pause, WAITING, "line"))
 
     def detach(self) -> None:

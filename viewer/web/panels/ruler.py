@@ -38,7 +38,9 @@ ASKED = {
     ),
 }
 
-TOOLS = {NEW: ("Ruler", "ruler", "m"), LEVEL: ("Level", "level", "j")}  # name, icon and key on the image
+LEVEL_BY_POINTS = "Level by three points"
+# Name, label, icon and key on the image.
+TOOLS = {NEW: ("Ruler", "Ruler", "ruler", "m"), LEVEL: ("Level", LEVEL_BY_POINTS, "level", "j")}
 
 
 class RulerPanel(Panel):
@@ -64,7 +66,7 @@ class RulerPanel(Panel):
         self._show = gui.add_checkbox("Show rulers", True)
         self._chosen = gui.add_dropdown("Ruler", (NONE,), disabled=True)
         self._build_rulers(gui)
-        with gui.add_folder("Scale", expand_by_default=False):
+        with gui.add_folder("Scale"):
             self._build_scale(gui)
         with gui.add_folder("Level", expand_by_default=False):
             self._build_level(gui)
@@ -74,13 +76,14 @@ class RulerPanel(Panel):
         files.on_click(lambda _: self.download(files.value == "Save CSV"))
         self._show.on_update(lambda _: self.refresh())
         self._chosen.on_update(lambda event: self.choose(event.target.value) if event.client else None)
-        for task, (name, icon, key) in TOOLS.items():
+        for task, described in TOOLS.items():
             self.page.toolbar.add_tool(
                 ToolbarTool(
-                    *(name, name, icon, key, ASKED[task][0]),
+                    *(*described, ASKED[task][0]),
                     start=lambda task=task: self.begin(task),
                     stop=self.end,
                     group="look",
+                    folder=self.title if task == NEW else "",
                 )
             )
 
@@ -106,7 +109,7 @@ class RulerPanel(Panel):
         clear.on_click(lambda _: self._said.guard(self.clear_scale))
 
     def _build_level(self, gui: Any) -> None:
-        self._level = gui.add_button("Level by three points", hint="Then click three points of the floor")
+        self._level = gui.add_button(LEVEL_BY_POINTS, hint="Then click three points of the floor")
         self._level.on_click(lambda _: self.begin(LEVEL))
         clear = gui.add_button("Remove level", hint="The up direction is again that of the scene")
         clear.on_click(lambda _: self._said.guard(self.clear_level))
@@ -152,7 +155,7 @@ class RulerPanel(Panel):
     def _ask(self) -> None:
         asked = f"{ASKED[self._task][len(self._points)]} …" if self._task else ""
         self._new.label = asked if self._task == NEW else "New ruler"
-        self._level.label = asked if self._task == LEVEL else "Level by three points"
+        self._level.label = asked if self._task == LEVEL else LEVEL_BY_POINTS
         self._said.say(asked)
         if self._task in TOOLS:
             self.page.toolbar.say(asked)

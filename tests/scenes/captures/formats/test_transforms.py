@@ -35,6 +35,20 @@ def test_toy_round_trip(toy: Path) -> None:
     assert np.linalg.norm(capture.centre) < 0.05 and 3.9 < capture.extent < 4.1
 
 
+def test_up_of_the_file_is_that_of_the_capture(toy: Path, edit_json) -> None:
+    by_cameras = scenes.open(toy).up
+    assert by_cameras is not None
+    edit_json(toy / "transforms.json", lambda document: document.update(up=[2, 0, 0]))
+    capture = scenes.open(toy)
+    assert capture.up is not None and capture.up.tolist() == [1, 0, 0]
+    assert capture.warnings == []
+    for none in ("y", [0, 0, 0], [1, 2], [1, 2, None], [float("inf"), 0, 0]):
+        edit_json(toy / "transforms.json", lambda document, none=none: document.update(up=none))
+        capture = scenes.open(toy)
+        assert capture.up is not None and np.array_equal(capture.up, by_cameras)
+        assert any('its "up" is no direction' in warning for warning in capture.warnings)
+
+
 def test_views_are_sorted_naturally(toy: Path, edit_json) -> None:
     def rename(document: dict) -> None:
         for number, frame in enumerate(document["frames"]):

@@ -11,8 +11,9 @@ import pytest
 import torch
 from objects_of_balls import two_balls
 from page_driver import at_rest, canvas_width, newest_client, until
+from segmenters import NestedSegmenter
 from shown import StaticSession, ViewerApp
-from test_object_tool import NestedSegmenter, idle, selection
+from test_object_tool import idle, selection
 
 from luxel.viewer.web.editing import object_tool
 from luxel.viewer.web.panels.edit import EditPanel

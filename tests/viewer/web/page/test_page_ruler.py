@@ -22,7 +22,7 @@ def test_rulers_scale_and_level_with_the_mouse(open_page: Callable[..., Any], tm
         controls = Controls(page, app)
         panel = controls.panel(RulerPanel)
         shared, middle = panel.shared, canvas_width(page) // 2
-        controls.unfold("Ruler", "Scale", "Level")
+        controls.unfold("Ruler", "Level")
 
         def click(x: int, y: int, condition: Callable[[], bool]) -> None:
             click_until(page, (middle + x, 500 + y), condition, f"no click arrived at {x}, {y}")

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
+from axe import findings, source
 from page_driver import FakeTrainerRunning, ring, until
 from shown import TrainingSession, ViewerApp
 
 from luxel.viewer.web.run_end import RunEnd
 
-AXE = "axe-core/axe.min.js"
-PLACES = (os.environ.get("LUXEL_NODE_MODULES", ""), Path.home() / ".cache" / "luxel-tests" / "node_modules")
-FOUND = """async () => (await axe.run(document, { resultTypes: ["violations"] })).violations
-  .filter(({ impact }) => impact === "serious" || impact === "critical")
-  .map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 120)).join(" ")}`)"""
 SMALL = """() => [...document.querySelectorAll("#root *, .luxel-shell *")]
   .filter((node) => node.checkVisibility() && [...node.childNodes].some((n) => n.nodeType === 3 && n.data.trim()))
   .filter((node) => !node.closest(".uplot, svg") && parseFloat(getComputedStyle(node).fontSize) < 12.9)
@@ -34,12 +28,9 @@ LOW = f"""() => [...document.querySelectorAll("{TARGETS}")]
 
 @pytest.fixture(scope="module")
 def axe() -> str:
-    for place in filter(None, PLACES):
-        if (file := Path(place) / AXE).is_file():
-            return file.read_text()
-    pytest.skip(
-        f"axe-core not run: there is no {AXE} in LUXEL_NODE_MODULES or ~/.cache/luxel-tests/node_modules"
-    )
+    if (script := source()) is None:
+        pytest.skip("axe-core not run: it is not in LUXEL_NODE_MODULES, and npm did not install it")
+    return script
 
 
 @pytest.fixture
@@ -77,8 +68,7 @@ def _show_notices(page: Any, app: ViewerApp) -> None:
 
 
 def _check(page: Any, axe: str, state: str) -> None:
-    page.evaluate(axe)
-    assert page.evaluate(FOUND) == [], state
+    assert findings(page, axe) == [], state
     assert page.evaluate(SMALL) == [], f"{state}: text below 13 px"
 
 

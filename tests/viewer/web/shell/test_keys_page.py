@@ -56,8 +56,12 @@ def test_redo_has_the_keys_of_every_habit(shown: ViewerApp, open_page: Callable[
     editor = next(panel.editor for panel in opened.panels if isinstance(panel, EditPanel))
     selected = lambda: editor.run(lambda document: document.numbers["selected"])  # noqa: E731
     page.locator(".luxel-buttons").wait_for()
-    page.keyboard.press("Control+a")
+    start = Pose.of_client(newest_client(shown).camera).position.copy()
+    page.keyboard.press("Control+Shift+a", delay=200)
+    page.keyboard.press("Control+a", delay=200)
     until(lambda: selected() == 250, "no edit")
+    page.wait_for_timeout(500)
+    assert (Pose.of_client(newest_client(shown).camera).position == start).all(), "a command moves the camera"
     box = page.get_by_label("Show cameras").first
     box.focus()  # a check box that has the focus of the keyboard must not swallow them
     for keys in ("Control+y", "Control+Shift+z"):

@@ -3,6 +3,7 @@
 import { openFolder } from "./folders.js";
 import { element } from "./status.js";
 
+const FOLDERS = { clean: "Edit", compare: "Compare", measure: "Ruler" }; // with the controls of the tool that is chosen
 const LABELS = {
   clean: ["Clean up", "Select and delete what does not belong to the scene"],
   compare: ["Compare", "Photograph and render side by side"],
@@ -129,7 +130,7 @@ export class EndCard {
       if (window.luxelShell.openShare) window.luxelShell.openShare();
       else openFolder("Edit").then(() => openFolder("Files"));
     } else {
-      if (name === "clean") openFolder("Edit");
+      openFolder(FOLDERS[name]);
       this.#send({ type: "end", name });
     }
     this.close();

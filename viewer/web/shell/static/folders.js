@@ -21,8 +21,10 @@ export function headings() {
 // Whether a folder is open, by its heading.
 export const isOpen = (heading) => heading.querySelector("svg.tabler-icon-chevron-up") !== null;
 
-// Opens a folder by its name, as soon as it is there, and brings it into sight.
+// Opens a folder by its name, as soon as it is there, and brings it into sight; not in the sheet of a narrow window, which
+// covers the image, and in which a folder that opens while the sheet is folded stays empty.
 export async function openFolder(name, tries = TRIES) {
+  if (window.luxelShell.isNarrow()) return;
   const heading = headings().find((node) => node.textContent.trim() === name);
   if (heading === undefined) {
     if (tries > 0) return new Promise((done) => setTimeout(() => done(openFolder(name, tries - 1)), 100));

@@ -86,11 +86,14 @@ export class Help {
       ["?", "this list"],
     ];
     const { tools = [], actions = [] } = hello.toolbar ?? {};
-    const keys = [...tools, ...actions].filter(({ key }) => key).map(({ key, label }) => [key.length > 1 ? key : key.toUpperCase(), label]);
-    const commands = [...(hello.commands ?? [])];
-    if (commands.some(([, text]) => text === "Redo edit")) commands.push(["Ctrl Y", "Redo edit"]);
-    if (commands.length > 0) commands.push(["Ctrl K", "all commands, to search"]);
-    const parts = { ...(hello.flat ? FLAT : SOLID), Shortcuts: shortcuts, Tools: keys, Commands: commands };
+    const keys = tools.filter(({ key }) => key).map(({ key, label }) => [key.toUpperCase(), label]);
+    const edits = actions.filter(({ key }) => key).map(({ key, label }) => [key.replaceAll("+", " "), label]);
+    const known = edits.map(([key]) => key);
+    for (const [key, text] of hello.commands ?? []) if (!known.includes(key)) edits.push([key, text]);
+    if (hello.commands?.length > 0) edits.push(["Ctrl K", "all commands, to search"]);
+    const { Touch, ...others } = hello.flat ? FLAT : SOLID;
+    const moves = matchMedia("(pointer: coarse)").matches ? { Touch, ...others } : { ...others, Touch };
+    const parts = { ...moves, Shortcuts: shortcuts, Tools: keys, Editing: edits };
     const card = element("div", "luxel-card");
     element("h2", "", card).textContent = "Controls";
     const columns = element("div", "luxel-columns", card);

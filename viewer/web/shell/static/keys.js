@@ -26,7 +26,7 @@ export function listen(shortcut) {
     (event) => {
       if (typing(event.target) || (event.target.closest?.(".luxel-share") && event.key !== "Escape")) return;
       if (editsHistory(event)) return;
-      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      if (event.ctrlKey || event.metaKey || event.altKey) return passToCommands(event);
       fast = event.shiftKey;
       if (move(event.code) !== undefined) {
         event.stopPropagation(); // viser would move, too, by 2 units a second whatever the scene is
@@ -62,6 +62,16 @@ function editsHistory(event) {
   const command = { key: shiftKey ? "Z" : "z", code: "KeyZ", ctrlKey: true, shiftKey, bubbles: true };
   document.documentElement.dispatchEvent(new KeyboardEvent("keydown", command));
   return true;
+}
+
+// viser moves by W A S D Q E whatever is held with them, so that Ctrl+A would select all and move: only its commands, which
+// it takes at its root, get such a key.
+function passToCommands(event) {
+  if (!event.isTrusted || MOVES[event.code] === undefined) return;
+  event.stopPropagation();
+  const { key, code, ctrlKey, metaKey, altKey, shiftKey } = event;
+  const command = new KeyboardEvent("keydown", { key, code, ctrlKey, metaKey, altKey, shiftKey, cancelable: true });
+  if (!document.documentElement.dispatchEvent(command)) event.preventDefault();
 }
 
 function run() {

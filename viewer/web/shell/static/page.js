@@ -1,4 +1,4 @@
-// What of viser's own page is mended: its panel, what a drag does to an image field.
+// What of viser's own page is mended: its panel, what a drag does to an image field, what a finger does to the image.
 
 import { controls } from "./view.js";
 
@@ -56,4 +56,13 @@ export function flatten() {
   control.mouseButtons.left = control.mouseButtons.right;
   control.touches.one = control.touches.three;
   control.dollyToCursor = true;
+}
+
+// viser leaves pointers that its canvas has captured to handles in the scene, but a finger or a pen is captured by what it
+// begins on: without that, a tap is a click of the active tool. A handle captures its pointer after this.
+export function freeTouches() {
+  const free = ({ target, pointerId }) => {
+    if (target === window.__viserMutable?.canvas && target.hasPointerCapture(pointerId)) target.releasePointerCapture(pointerId);
+  };
+  window.addEventListener("pointerdown", free, { capture: true, passive: true });
 }

@@ -11,7 +11,7 @@ import { fit, listen } from "./keys.js";
 import { decodeView } from "./link.js";
 import { Marks } from "./marks.js";
 import { mend } from "./mend.js";
-import { flatten, panelIsReady, togglePanel } from "./page.js";
+import { flatten, freeTouches, panelIsReady, togglePanel } from "./page.js";
 import { Share } from "./share.js";
 import { Status, element } from "./status.js";
 import { Toolbar } from "./toolbar.js";
@@ -41,6 +41,7 @@ window.luxelShell.openShare = () => share.open();
 const marks = new Marks(status.root, send);
 const bars = new ImageBars(status.root, send);
 mend();
+freeTouches();
 readAddress();
 
 function readAddress() {

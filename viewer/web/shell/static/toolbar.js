@@ -1,10 +1,12 @@
 // The tools on the image: their icons at its edge, one line for the active tool, and what can be done with a selection.
 // What there is and what is active comes from the server, see viewer/web/toolbar.py.
 
+import { openFolder } from "./folders.js";
 import { iconButton } from "./icons.js";
 import { element } from "./status.js";
 
 const ICONS = { Undo: "undo", Redo: "redo", "Show all": "show" }; // of actions that stand at the tools
+const KEYS = /\b(Shift|Ctrl|Alt)\b|\[/;
 
 export class Toolbar {
   #send;
@@ -26,8 +28,11 @@ export class Toolbar {
     this.#message.setAttribute("role", "status");
     this.#tools.hidden = this.#line.hidden = true;
     parent.append(this.#tools, this.#line);
-    const widen = () => parent.style.setProperty("--luxel-tools", `${this.#tools.offsetLeft + this.#tools.offsetWidth}px`);
-    new ResizeObserver(widen).observe(this.#tools); // it has a second column where the window is low
+    const measure = () => {
+      parent.style.setProperty("--luxel-tools", `${this.#tools.offsetLeft + this.#tools.offsetWidth}px`);
+      parent.style.setProperty("--luxel-tools-height", `${this.#tools.offsetHeight}px`);
+    };
+    new ResizeObserver(measure).observe(this.#tools); // a second column where the window is low, rows where it is narrow
   }
 
   // Takes the tools and actions of the server's greeting.
@@ -82,7 +87,7 @@ export class Toolbar {
       if (action.name === "Show all" || action.place === "line") button.hidden = button.disabled;
     }
     const tool = this.#described.tools.find(({ name }) => name === state.active.at(-1));
-    this.#message.textContent = state.message || tool?.hint || "";
+    this.#message.textContent = state.message || hintOf(tool);
     this.#message.className = `luxel-toolmessage ${state.kind ? `luxel-${state.kind}-text` : ""}`;
     this.#message.hidden = !this.#message.textContent;
     const selected = state.selected ?? 0;
@@ -91,7 +96,10 @@ export class Toolbar {
     this.#line.hidden = this.#message.hidden && !selected;
   }
 
+  // Chooses a tool, or leaves it; an empty name leaves the newest.
   choose(name) {
+    const tool = this.#described.tools.find((tool) => tool.name === name);
+    if (tool?.folder && !this.#state.active.includes(name)) openFolder(tool.folder);
     this.#send({ type: "tool", name });
   }
 
@@ -118,6 +126,13 @@ export class Toolbar {
 }
 
 const titleOf = ({ label, key }) => (key ? `${label} (${key})` : label);
+
+// What to do with a tool; on a touch screen without what needs keys.
+function hintOf(tool) {
+  const parts = (tool?.hint ?? "").split("; ");
+  const shown = matchMedia("(pointer: coarse)").matches ? parts.filter((part) => !KEYS.test(part)) : parts;
+  return shown.join("; ");
+}
 
 // "1 Gaussian", "2 Gaussians".
 function nounOf(count, noun = "") {
