@@ -52,14 +52,14 @@ template <typename T> LUXEL_HD T density_vjp(T density, T depth, T transmittance
   return held ? T(0) : depth * (transmittance * exp_exact(-depth) * value - behind);
 }
 // Gradient by a colour before its sigmoid. A saturated colour (on a dark object all of them, in the first steps, where darker
-// colours lower the loss faster than denser samples do) has a derivative that half precision rounds to zero: it would stay as it is
-// for good. Where a step brings it back, the derivative is therefore at least `least_derivative`, that at 6.9; where a step saturates it
-// further, it is the derivative of the sigmoid.
-template <typename T> LUXEL_HD T least_derivative() { return T(1) / T(1024); }
+// colours lower the loss faster than denser samples do) has a derivative that half precision rounds to zero: it would stay as it
+// is for good. Where a step brings it back, the derivative is therefore at least `min_derivative`, that at 6.9; where a step
+// saturates it further, it is that of the sigmoid.
+template <typename T> LUXEL_HD T min_derivative() { return T(1) / T(1024); }
 template <typename T> LUXEL_HD T colour_vjp(T colour, T g) {
   const T derivative = colour * (T(1) - colour);
   const bool back = colour < T(0.5) ? g < T(0) : g > T(0);
-  return g * (back ? larger(derivative, least_derivative<T>()) : derivative);
+  return g * (back ? larger(derivative, min_derivative<T>()) : derivative);
 }
 template <typename T> LUXEL_HD void colour_vjp(Vec3<T> colour, T weight, Vec3<T> g_rgb, T* g_colour) {
   g_colour[0] = colour_vjp(colour.x, weight * g_rgb.x);

@@ -57,8 +57,8 @@ def composite(
     order of t. See `luxel.render.reference.field.composite.composite_reference`. Differentiable by density
     and colour.
 
-    In the gradient by ``colour`` the derivative of the sigmoid is at least 1 / 1024 where a step against the gradient brings
-    the colour nearer to 1/2: a saturated colour can come back, in half precision too.
+    In the gradient by ``colour`` the derivative of the sigmoid is at least 1 / 1024 where a step against the gradient
+    brings the colour nearer to 1/2: a saturated colour can come back, in half precision too.
 
     Args:
         density: of samples, before its activation; clamped to [-15, 15], beyond which it has no gradient, [S], float32

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-LEAST_DERIVATIVE = 1 / 1024  # of a saturated colour that a step brings back
+MIN_DERIVATIVE = 1 / 1024  # of a saturated colour that a step brings back
 
 
 def distortion_reference(
@@ -56,8 +56,8 @@ def composite_reference(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Colours of rays (Mildenhall et al. 2020, "NeRF", equation 3); differentiable by density and colour.
 
-    The gradient by ``colour`` has a derivative of the sigmoid of at least `LEAST_DERIVATIVE` where a step against it brings the colour nearer to
-    1/2.
+    In the gradient by ``colour`` the derivative of the sigmoid is at least `MIN_DERIVATIVE` where a step against it
+    brings the colour nearer to 1/2.
 
     Args:
         density, colour: of samples before exp and sigmoid, [S], [S, 3].
@@ -102,4 +102,4 @@ class _Returning(torch.autograd.Function):
         (y,) = ctx.saved_tensors
         derivative = y * (1 - y)
         back = torch.where(y < 0.5, g < 0, g > 0)
-        return g * torch.where(back, derivative.clamp_min(LEAST_DERIVATIVE), derivative)
+        return g * torch.where(back, derivative.clamp_min(MIN_DERIVATIVE), derivative)
