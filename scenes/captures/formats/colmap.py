@@ -263,7 +263,7 @@ def _model(folder: Path, binary: bool) -> ColmapModel:
     file = folder / f"points3D{suffix}"
     points, errors = Points(np.zeros((0, 3), np.float32), np.zeros((0, 3), np.uint8)), np.zeros(0)
     if file.is_file():
-        points, errors = _points_binary(file) if binary else _points_text(file)
+        points, errors = _points_binary(file) if binary else points_of_text(file)
     errors = errors[np.isfinite(errors) & (errors > 0)]
     return ColmapModel(folder, lenses, images, points, float(errors.mean()) if len(errors) else None)
 
@@ -437,22 +437,33 @@ def _images_text(path: Path) -> list[tuple[str, int, np.ndarray]]:
     return images
 
 
-def _points_text(path: Path) -> tuple[Points, np.ndarray]:
-    xyz, rgb, errors = [], [], []
-    for number, line in text_lines(path):
-        if not line:
-            continue
-        try:
-            words = line.split(maxsplit=8)
-            xyz.append([float(value) for value in words[1:4]])
-            rgb.append([min(255, max(0, int(value))) for value in words[4:7]])
-            if len(xyz[-1]) != 3 or len(rgb[-1]) != 3:
-                raise ValueError
-            errors.append(float(words[7]) if len(words) > 7 else -1.0)
-        except (ValueError, OverflowError):
-            raise bad_line(path, number, "point") from None
-    points = _finite(np.array(xyz, float).reshape(-1, 3), np.array(rgb, np.uint8).reshape(-1, 3))
-    return points, np.array(errors, float)
+def points_of_text(path: Path) -> tuple[Points, np.ndarray]:
+    """The points of a points3D.txt whose coordinates are finite, and the error of every point, -1 where it has none.
+
+    Raises:
+        CaptureError: a line is no point; it is named.
+    """
+    lines = [(number, line) for number, line in text_lines(path) if line]
+    if not lines:
+        return Points(np.zeros((0, 3)), np.zeros((0, 3), np.uint8)), np.zeros(0)
+    try:
+        values = np.loadtxt([line for _, line in lines], usecols=range(1, 8), comments=None, ndmin=2)
+        if (values[:, 3:6] % 1).any():
+            raise ValueError
+    except ValueError:  # a line that is wrong, or has no error of its point
+        values = np.array([_point(path, number, line) for number, line in lines])
+    return _finite(values[:, :3], values[:, 3:6].clip(0, 255).astype(np.uint8)), values[:, 6]
+
+
+def _point(path: Path, number: int, line: str) -> list[float]:
+    """Position, colour, and error of a line of points3D.txt; -1 where it has no error."""
+    try:
+        words = line.split(maxsplit=8)
+        x, y, z = (float(value) for value in words[1:4])
+        r, g, b = (int(value) for value in words[4:7])
+        return [x, y, z, *(float(min(255, max(0, value))) for value in (r, g, b)), float([*words, "-1"][7])]
+    except (ValueError, OverflowError):
+        raise bad_line(path, number, "point") from None
 
 
 def _read(path: Path, options: ReadOptions) -> CaptureContents:

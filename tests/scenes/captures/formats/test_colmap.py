@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 
 import luxel.scenes as scenes
-from luxel.scenes.captures.formats.colmap import MODEL_NUMBERS, read_model
+from luxel.scenes.captures.formats.colmap import MODEL_NUMBERS, points_of_text, read_model
 from luxel.scenes.synthetic.toy import ring_cameras
 
 PARAMETERS = {
@@ -228,3 +228,25 @@ def test_poses_survive_pycolmap(tmp_path: Path) -> None:
         for name, _, pose in read.images:
             world_to_cam = expected[int(name.removesuffix(".png"))].world_to_cam
             assert torch.allclose(torch.tensor(pose).float(), world_to_cam, atol=1e-5), folder
+
+
+def test_points_as_text_with_and_without_errors(tmp_path: Path) -> None:
+    rows = [
+        "# 3D points",
+        "1 0.5 -1e2 nan 1 2 3 0.25 4 5",
+        "2 1 2 3 -4 255 300 0.5",
+        "",
+        "7 0.1 0.2 0.3 9 8 7 1.5 1 2 3 4",
+    ]
+    file = tmp_path / "points3D.txt"
+    file.write_text("\n".join(rows))
+    for text in (rows[:], [*rows[:2], "2 1 2 3 -4 255 300", *rows[3:]]):
+        file.write_text("\n".join(text))
+        points, errors = points_of_text(file)
+        assert points.xyz.tolist() == [[1, 2, 3], [0.1, 0.2, 0.3]]
+        assert points.rgb.tolist() == [[0, 255, 255], [9, 8, 7]]
+        assert errors.tolist() == [0.25, 0.5 if text == rows else -1.0, 1.5]
+    for wrong in ("3 1 2 3 1 2 0.5 1", "3 1 2 3 1 2", "3 1 2 x 1 2 3 1"):
+        file.write_text("\n".join([*rows, wrong]))
+        with pytest.raises(scenes.CaptureError, match="line 6 is not a valid point"):
+            points_of_text(file)
