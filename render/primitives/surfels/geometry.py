@@ -12,6 +12,9 @@ from luxel.render.primitives.surfels.options import DISTORTION, NORMALS
 from luxel.render.primitives.terms import LossContext, StepImages, StepTerm
 
 MIN_COVER = 1e-4  # of a pixel whose depth counts
+MAX_DISTORTION = (
+    0.05  # of a pixel: that of halves a third of their depth apart; those of one surface have a thousandth
+)
 
 
 def mean_depth(images: StepImages) -> Tensor:
@@ -21,7 +24,11 @@ def mean_depth(images: StepImages) -> Tensor:
 
 
 def distortion(images: StepImages) -> Tensor:
-    """Mean over pixels of sum_ij w_i w_j ((z_i - z_j) / z)^2, with z the mean depth as a constant; a scalar.
+    """Mean over pixels of D / (1 + D / `MAX_DISTORTION`), a scalar.
+
+    D is sum_ij w_i w_j ((z_i - z_j) / z)^2, with z the mean depth as a constant. Where a pixel shows something near
+    and something far, at the frame of a window, it is in the hundreds, and would outweigh all colours; such a pixel
+    counts no more than that limit (Geman & McClure 1987).
 
     The sum over pairs of eq. 13, of squares and relative to the depth, so that it has no unit, follows from moments: it
     is 2 (sum w sum w z^2 - (sum w z)^2) / z^2.
@@ -30,7 +37,7 @@ def distortion(images: StepImages) -> Tensor:
     assert images.square is not None
     pairs = 2 * (cover * images.square - images.depth.square())
     relative = torch.where(z > 0, pairs / torch.where(z > 0, z, 1.0).square(), 0.0)
-    return _mean(relative, images.weight)
+    return _mean(relative / (1 + relative / MAX_DISTORTION), images.weight)
 
 
 def _mean(values: Tensor, weight: Tensor | None) -> Tensor:

@@ -186,6 +186,7 @@ def test_distortion_is_the_sum_over_pairs():
     mean = ((w * z).sum(1) / w.sum(1).clamp_min(1e-9)).detach()
     pairs = w[:, :, None] * w[:, None] * (z[:, :, None] - z[:, None]).square()
     each = torch.where(mean > 0, pairs.sum((1, 2)) / mean.clamp_min(1e-9).square(), 0.0)
+    each = each / (1 + each / 0.05)
     torch.testing.assert_close(distortion(pixels_of(w, z)), each.mean())
     (actual,) = torch.autograd.grad(distortion(pixels_of(w, z)), z)
     (expected,) = torch.autograd.grad(each.mean(), z)
@@ -195,6 +196,19 @@ def test_distortion_is_the_sum_over_pairs():
     assert float(distortion(pixels_of(w, torch.full_like(w, 4.0)))) < 1e-12
     scaled = distortion(pixels_of(w, 100 * z))
     torch.testing.assert_close(scaled, distortion(pixels_of(w, z)))
+
+
+@pytest.mark.parametrize("share", [1e-3, 0.1, 0.5])
+def test_a_pixel_with_something_near_and_far_counts_little(share: float):
+    """What is seen behind a frame does not become transparent: the gradient is a thousandth of that without a bound."""
+    w = torch.tensor([[1 - share, share]], dtype=D, requires_grad=True)
+    z = torch.tensor([[2.0, 200.0]], dtype=D)
+    term = distortion(pixels_of(w, z))
+    first, second = (w * z).sum(), (w * z * z).sum()
+    unbounded = 2 * (w.sum() * second - first.square()) / (first / w.sum()).detach().square()
+    assert unbounded.item() > 1 and term.item() < 0.05
+    (bounded_gradient,), (gradient,) = (torch.autograd.grad(value, w) for value in (term, unbounded))
+    assert float(bounded_gradient.norm() / gradient.norm()) < 1e-3
 
 
 def test_normals_of_one_plane_agree_with_its_depth(toy_camera):
