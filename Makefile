@@ -34,7 +34,7 @@ ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += --jobs=2
 endif
 
-.PHONY: demo test test-all test-oldest bench docs format build lint types clean wheel wheel-cpu sdist
+.PHONY: demo test test-all test-oldest tour bench docs format build lint types clean wheel wheel-cpu sdist
 .DEFAULT_GOAL := build
 .DELETE_ON_ERROR:
 
@@ -113,6 +113,10 @@ test: lint types build $(CUDA_CHECK)
 
 test-all: lint types build $(STAMPS)/docs-tools $(CUDA_CHECK)
 	$(pytest) --error-sites all $(PYTEST_ARGS)
+
+# Every tool of the page in six windows, and their screenshots: build/tour.webp.
+tour: build $(STAMPS)/docs-tools
+	LUXEL_TOUR=all $(pytest) tests/viewer/web/tour $(PYTEST_ARGS)
 
 docs: build $(STAMPS)/docs-tools
 	$(BIN)/python docs/site/build_site.py

@@ -105,7 +105,7 @@ def test_the_gradient_of_a_step(model: Any, cut_out: bool, monkeypatch: Any) -> 
     background = (kept[0][rows, None, None].double(), kept[1][rows].double()) if kept else ()
     shown = view_exposure(rgb.detach()[rows, None, None].double(), own, *background)[:, 0, 0]
     total = torch.nn.functional.huber_loss(
-        shown, batch.targets[rows].double(), reduction="sum", delta=config.huber or HUBER
+        shown, batch.targets[rows].double(), reduction="sum", delta=field.config.huber or HUBER
     )
     centred = table - table.mean(0)
     expected_loss = total / (3 * int(counters[RAYS])) + PENALTY / 2 * centred.square().sum() / len(table)

@@ -1,7 +1,7 @@
 """Every tool once: nothing lies outside of the window, nothing is serious for axe-core.
 
-A wide window in light and a phone in dark colours; with LUXEL_TOUR=all three windows, each light and dark, which takes
-six minutes. build/tour.webp gets the screenshots.
+`make tour` walks through three windows, each light and dark, in six minutes of both cores: too long beside other tests,
+which skip it. build/tour.webp gets the screenshots.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from shown import StaticSession, ViewerApp
 from tour import OUTSIDE, SCHEMES, WINDOWS, Screen, Visitor, screenshot, sheet, visiting, write_sheet
 
 ALL = [(window, scheme) for window in WINDOWS for scheme in SCHEMES]
-WALKS = ALL if os.environ.get("LUXEL_TOUR") == "all" else [("1280x800", "light"), ("phone", "dark")]
+pytestmark = pytest.mark.skipif(
+    "LUXEL_TOUR" not in os.environ, reason="the tour has minutes of its own: make tour"
+)
 SHEET = Path(__file__).resolve().parents[4] / "build" / "tour.webp"
 
 
@@ -33,7 +35,7 @@ def screens() -> Iterator[list[Screen]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("window", "scheme"), WALKS)
+@pytest.mark.parametrize(("window", "scheme"), ALL)
 def test_tour(
     browser: Any,
     screens: list[Screen],
