@@ -22,7 +22,7 @@ NEAR = 0.05  # without points, where training rays begin, in sides of the inner 
 MAX_POINTS = 10_000  # that depths are taken of
 GROWTH = 1 / 256  # of steps with the distance in a full scene (Müller et al. 2022, appendix E.1)
 DISTORTION, DISTORTION_FINAL = 0.01, 3e-4  # fog goes first, and what is thin is learnt then
-# Of an object: errors at its outline count in full; its densities wait for no colours that make up for their lack.
+# Of an object: errors at its outline count by their squares; a warm-up lets densities grow before colours saturate.
 OBJECT_HUBER, OBJECT_DISTORTION, WARM_UP = 0.3, 0.003, 500
 MIN_FINEST, MAX_FINEST = 256, 1 << 17  # points along a full scene
 CASCADES = 5  # where nothing says how far a scene reaches

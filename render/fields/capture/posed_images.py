@@ -21,8 +21,8 @@ from luxel.render.metrics.image_metrics import affine_fit, psnr, ssim
 Box = tuple[float, float, float, float, float, float]
 
 BLENDER_BOX: Box = (-1.5, -1.5, -1.5, 1.5, 1.5, 1.5)
-READERS = 8  # threads that read images
 BLENDER_DISTANCE = 4.0311  # of the cameras of NeRF's synthetic scenes from the centre of the scene
+READERS = 8  # threads that read images
 
 
 @dataclass

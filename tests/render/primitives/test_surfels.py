@@ -200,7 +200,7 @@ def test_distortion_is_the_sum_over_pairs():
 
 @pytest.mark.parametrize("share", [1e-3, 0.1, 0.5])
 def test_a_pixel_with_something_near_and_far_counts_little(share: float):
-    """What is seen behind a frame does not become transparent: the gradient is a thousandth of that without a bound."""
+    """Its gradient is below a thousandth of that without a bound, which made surfels at window frames transparent."""
     w = torch.tensor([[1 - share, share]], dtype=D, requires_grad=True)
     z = torch.tensor([[2.0, 200.0]], dtype=D)
     term = distortion(pixels_of(w, z))

@@ -109,13 +109,18 @@ def measure(desk: Desk) -> None:
     until(lambda: len(rulers(desk).rulers) == 1, "there is no ruler")
 
 
+def _leaves(desk: Desk, button: str, count: int) -> Stays:
+    """Presses a button on the image that deletes all but so many Gaussians, and waits until they are gone."""
+    desk.hands.click(desk.button(button))
+    until(lambda: desk.count == count, f"{button} did not leave {count}")
+    return lambda desk: desk.count == count
+
+
 @task("Delete what lies in a rectangle", "mouse", 3)
 def _(desk: Desk) -> Stays:
     select_left(desk)
     left = desk.count - desk.selected
-    desk.hands.click(desk.button("Delete"))
-    until(lambda: desk.count == left, "nothing was deleted")
-    return lambda desk: desk.count == left
+    return _leaves(desk, "Delete", left)
 
 
 @task("Clean up the floaters of the demo: keep what an outline holds", "mouse", 4, "demo")
@@ -126,19 +131,13 @@ def _(desk: Desk) -> Stays:
     (left, right), (top, bottom) = ((edge - 12, other + 12) for edge, other in desk.bounds(tankard()))
     desk.hands.drag((left, top), (right, top), (right, bottom), (left, bottom), (left, top + 5))
     until(lambda: desk.selected == desk.count - FLOATERS, "the outline does not hold the tankard")
-    kept = desk.selected
-    desk.hands.click(desk.button("Crop"))
-    until(lambda: desk.count == kept, "the floaters are still there")
-    return lambda desk: desk.count == kept
+    return _leaves(desk, "Crop", desk.selected)
 
 
 @task("Keep only what a rectangle holds", "mouse", 3)
 def _(desk: Desk) -> Stays:
     select_left(desk)
-    kept = desk.selected
-    desk.hands.click(desk.button("Crop"))
-    until(lambda: desk.count == kept, "nothing was deleted")
-    return lambda desk: desk.count == kept
+    return _leaves(desk, "Crop", desk.selected)
 
 
 @task("Select what a sphere holds", "mouse", 3)
